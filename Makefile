@@ -1,0 +1,49 @@
+# A machine with only Python 3.11+ is enough: the first run makes .venv, later runs reuse it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint format results clean
+help:
+	@echo "make setup    make .venv and install unmask in it, with the pinned versions of constraints.txt"
+	@echo "make demo     see it at work"
+	@echo "make test     lint, type-check, check the layers, run all tests"
+	@echo "make lint     only the static checks"
+	@echo "make format   format the code"
+	@echo "make results  rebuild the tables in docs from benchmarks/results"
+	@echo "make clean    delete .venv and caches"
+
+setup: $(READY)
+
+# torch is asked for first and by exact version: that is the one way pip never replaces it by another build.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "unmask needs Python 3.11 or later: got `$(PYTHON) --version`; install it or call make PYTHON=python3.12"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $(READY)
+
+demo: $(READY)
+	@$(BIN)/unmask demo
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+results: $(READY)
+	$(BIN)/python benchmarks/tables.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,69 @@
+"""The mathematics of masked diffusion: schedules, the process, bounds, estimators, draws, and the oracle.
+
+Needs torch and nothing else. In order of reading: `schedule` (α_t), `process` (q and p), `objective` (the
+bound), `estimator` with `points` (how times and masks are drawn), `generalized` (GenMD4), `categorical` and
+`streams` (randomness), `exact` (laws whose answers are known), `matrices` (the paper's matrix forms).
+"""
+
+from . import exact, matrices
+from .bound import Bound, estimate_nelbo
+from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_joint_gumbel
+from .checks import trusted
+from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, PowerK, Steps, UniformK
+from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
+from .grid import cosine_grid, uniform_grid
+from .objective import Draw, Nelbo, Objective, cross_entropy, nelbo, prior, reconstruction
+from .points import iid, lattice, paired, stratified
+from .process import Denoiser, Process
+from .schedule import Cosine, Custom, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
+from .streams import Streams
+
+__all__ = [
+    "Bound",
+    "ContinuousTime",
+    "Controlled",
+    "Cosine",
+    "Custom",
+    "Denoiser",
+    "Draw",
+    "Estimator",
+    "ExactK",
+    "Geometric",
+    "Linear",
+    "LogSnr",
+    "Nelbo",
+    "Objective",
+    "Polynomial",
+    "PowerK",
+    "Process",
+    "Schedule",
+    "Shifted",
+    "Steps",
+    "Streams",
+    "TokenPolynomial",
+    "TokenSteps",
+    "TokenTime",
+    "UniformK",
+    "cosine_grid",
+    "cross_entropy",
+    "draw_categorical",
+    "estimate_nelbo",
+    "exact",
+    "filter_logits",
+    "generalized_nelbo",
+    "generalized_steps_nelbo",
+    "iid",
+    "inverse_cdf",
+    "lattice",
+    "legacy_joint_gumbel",
+    "log_q_mask",
+    "matrices",
+    "nelbo",
+    "paired",
+    "prior",
+    "reconstruction",
+    "rloo",
+    "stratified",
+    "trusted",
+    "uniform_grid",
+]

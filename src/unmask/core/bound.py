@@ -1,0 +1,66 @@
+"""A bound with its error bar: the NELBO of given sequences under any denoiser and any estimator."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import checks
+from .estimator import Estimator
+from .objective import Nelbo, Objective, nelbo
+from .process import Denoiser
+from .streams import Streams
+
+
+@dataclass(frozen=True)
+class Bound:
+    """NELBO of each sequence in nats, with the standard error of its Monte-Carlo mean."""
+
+    nelbo: Nelbo
+    standard_error: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        return self.nelbo.total
+
+
+@torch.no_grad()
+def estimate_nelbo(
+    denoiser: Denoiser,
+    x_0: Tensor,
+    estimator: Estimator,
+    *,
+    draws: int = 16,
+    repeats: int = 8,
+    seed: int = 0,
+    valid: Tensor | None = None,
+    condition: Any = None,
+    objective: Objective = nelbo,
+) -> Bound:
+    """Estimate the NELBO of each sequence x_0 [B, ...] from `repeats` independent groups of `draws` evaluations.
+
+    The draws of a group are spread over the time axis together, so only whole groups are independent: the
+    standard error is that of the mean over groups. Takes B·draws·repeats evaluations of the denoiser.
+    """
+    checks.require(
+        draws >= 1 and repeats >= 2,
+        "too few evaluations for an error bar",
+        got=f"draws={draws}, repeats={repeats}",
+        allowed="draws >= 1 and repeats >= 2",
+        do="raise repeats",
+    )
+    rows = x_0.repeat_interleave(draws, 0)
+    valid_rows = None if valid is None else valid.repeat_interleave(draws, 0)
+    groups = []
+    for repeat in range(repeats):
+        streams = Streams(seed, torch.arange(len(rows), device=x_0.device), step=repeat)
+        draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
+        logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)
+        parts = objective(logits[draw.mask], rows, draw)
+        groups.append([p.view(-1, draws).mean(1) for p in (parts.diffusion, parts.reconstruction, parts.prior)])
+    diffusion, recon, prior = (torch.stack(p) for p in zip(*groups, strict=True))
+    return Bound(
+        Nelbo(diffusion.mean(0), recon.mean(0), prior.mean(0)),
+        (diffusion + recon + prior).std(0) / repeats**0.5,
+    )

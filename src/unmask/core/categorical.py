@@ -1,0 +1,108 @@
+"""The one place where a token is drawn.
+
+A draw inverts the distribution function: float32 softmax, float64 cumulative sum, one float64 uniform.
+Every token keeps its probability to float32 precision, however rare. The draw that the literature uses,
+one float32 Gumbel-max over the tokens *and* the mask, cannot do that: a float32 uniform is a multiple of
+2^-24, so a Gumbel never exceeds 24 log 2, and a token whose odds against the mask are below 2^-24 is
+never drawn (App. F of the paper noticed it as an "implicit top-p"). It is kept as
+`legacy_joint_gumbel`, to reproduce old results and to be tested against.
+"""
+
+import torch
+from torch import Tensor
+
+from . import checks
+from .numeric import softmax_dtype
+from .streams import Streams
+
+
+def draw_categorical(logits: Tensor, streams: Streams) -> Tensor:
+    """One token per row of logits [B, ..., V], sample b from stream b: ids [B, ...]."""
+    rows = logits.shape[1:-1]
+    return inverse_cdf(logits.flatten(0, -2), streams.uniform(*rows).flatten()).unflatten(0, (len(streams), *rows))
+
+
+def inverse_cdf(logits: Tensor, u: Tensor) -> Tensor:
+    """The u-quantiles of softmax(logits): logits [R, V] with u [R] or [R, S] gives ids of u's shape.
+
+    A token of probability zero (logit −inf) is never returned.
+    """
+    probs = logits.softmax(-1, dtype=softmax_dtype(logits))
+    checks.not_nan(probs[..., 0], "logits of the categorical draw")
+    cdf = probs.double().cumsum(-1)
+    total = cdf[:, -1:].contiguous()
+    value = (u if u.ndim == 2 else u[:, None]).double() * total
+    token = torch.searchsorted(cdf, value, right=True)
+    last = torch.searchsorted(cdf, total)  # u·total may round up to total: stay on a token that has mass
+    return token.minimum(last).reshape(u.shape)
+
+
+def filter_logits(
+    logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """Temperature, then top-k, then top-p, on logits [..., V]. Each of them changes the law.
+
+    Temperature 0 leaves only the most likely token. Top-k keeps the k largest logits (and all that tie with
+    the last). Top-p keeps the smallest set of most likely tokens whose mass reaches p, the one that
+    crosses p included.
+    """
+    if temperature != 1.0:
+        logits = _apply_temperature(logits, temperature)
+    if top_k is not None:
+        logits = _keep_top_k(logits, top_k)
+    if top_p is not None:
+        logits = _keep_top_p(logits, top_p)
+    return logits
+
+
+def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
+    checks.require(
+        0 <= temperature < float("inf"),
+        "temperature is out of range",
+        got=temperature,
+        allowed="a finite number >= 0",
+        do="use 1 for the model's own law, 0 for the most likely token",
+    )
+    if temperature == 0:
+        best = logits.argmax(-1, keepdim=True)
+        return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
+    return logits / temperature
+
+
+def _keep_top_k(logits: Tensor, top_k: int) -> Tensor:
+    checks.require(
+        top_k >= 1, "top_k is out of range", got=top_k, allowed="an integer >= 1", do="leave it out to keep all tokens"
+    )
+    threshold = logits.topk(min(top_k, logits.shape[-1]), dim=-1).values[..., -1:]
+    return logits.masked_fill(logits < threshold, -torch.inf)
+
+
+def _keep_top_p(logits: Tensor, top_p: float) -> Tensor:
+    checks.require(
+        0 < top_p <= 1,
+        "top_p is out of range",
+        got=top_p,
+        allowed="0 < top_p <= 1",
+        do="leave it out to keep all tokens",
+    )
+    if top_p == 1:
+        return logits
+    ordered, order = logits.sort(dim=-1, descending=True, stable=True)
+    probs = ordered.softmax(-1, dtype=torch.float64)
+    mass_before = probs.cumsum(-1) - probs
+    past_p = mass_before >= top_p
+    drop = past_p.scatter(-1, order, past_p)
+    return logits.masked_fill(drop, -torch.inf)
+
+
+def legacy_joint_gumbel(logits: Tensor, unmask_prob: Tensor, generator: torch.Generator) -> Tensor:
+    """The literature's draw, kept for comparison only: float32 Gumbel-max over V tokens and the mask.
+
+    logits [R, V] and unmask_prob [R] give ids [R], V meaning "stays masked". Written as the equivalent race
+    argmax_k p_k/(−log u_k). Since u ≤ 1 − 2^-24, tokens whose odds against the mask are below about 2^-24 are
+    never drawn: at the first of T uniform steps that is every token of probability below 2^-24·(T−1).
+    """
+    p = unmask_prob.float()[:, None]
+    joint = torch.cat([logits.float().softmax(-1) * p, 1 - p], dim=-1)
+    u = torch.rand(joint.shape, generator=generator, device=joint.device)
+    return joint.div_(u.log_().neg_()).argmax(-1)

@@ -1,0 +1,179 @@
+"""Checks of what a caller passes in: one sentence per mistake, and a switch for hot loops.
+
+Every message says what is wrong, what was got, what is allowed and what to do. Shapes are always
+checked: that is free. Values are checked by reading the tensor, which on a GPU waits for the device;
+a loop that has already checked its data turns value checks off:
+
+    with checks.trusted():
+        ...
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+_read_values = True
+
+
+@contextmanager
+def trusted() -> Iterator[None]:
+    """Inside this block tensors are taken at their word: shapes are checked, values are not."""
+    global _read_values
+    before, _read_values = _read_values, False
+    try:
+        yield
+    finally:
+        _read_values = before
+
+
+def fail(what: str, *, got: object, allowed: str, do: str) -> NoReturn:
+    """Raise the one error of this package: what is wrong, what was got, what is allowed, what to do."""
+    raise ValueError(f"{what}: got {got}, allowed is {allowed}; {do}")
+
+
+def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
+    """`fail` unless `ok`."""
+    if not ok:
+        fail(what, got=got, allowed=allowed, do=do)
+
+
+def _reads_values() -> bool:
+    return _read_values and not torch.compiler.is_compiling()
+
+
+def positive(x: float | Tensor, what: str) -> None:
+    """`x` (every element of it) must be a finite number above 0."""
+    if isinstance(x, Tensor):
+        if not _reads_values():
+            return
+        bad = x[~((x > 0) & x.isfinite())]
+        if bad.numel() == 0:
+            return
+        x = bad.flatten()[0].item()
+    if not 0 < x < float("inf"):
+        fail(f"{what} is not positive", got=x, allowed="a finite number > 0", do="pass a positive value")
+
+
+def times(t: Tensor, what: str = "time t") -> None:
+    """Every element of `t` must lie in [0, 1]."""
+    _unit_interval(t, what, do="time runs from 0 (data) to 1 (all masked)")
+
+
+def ordered(s: Tensor, t: Tensor) -> None:
+    """Always s ≤ t: s is the time nearer the data."""
+    if _reads_values():
+        late = s > t
+        if late.any():
+            fail(
+                "times are in the wrong order",
+                got=f"s = {s[late].flatten()[0].item()}, t = {t[late].flatten()[0].item()}",
+                allowed="s <= t",
+                do="pass the time nearer the data first",
+            )
+
+
+def probabilities(p: Tensor, what: str) -> None:
+    """Every element of `p` must lie in [0, 1]."""
+    _unit_interval(p, what, do="pass a probability")
+
+
+def _unit_interval(x: Tensor, what: str, *, do: str) -> None:
+    require(
+        x.is_floating_point(),
+        f"{what} is not a floating-point tensor",
+        got=x.dtype,
+        allowed="float32 or float64",
+        do="convert it with .double()",
+    )
+    if _reads_values():
+        bad = x[~((x >= 0) & (x <= 1))]
+        if bad.numel():
+            fail(f"{what} is outside [0, 1]", got=bad.flatten()[0].item(), allowed="0 to 1", do=do)
+
+
+def tokens(x: Tensor, vocab_size: int, *, allow_mask: bool = False) -> None:
+    """Token ids [B, ...] must be integers below `vocab_size`; in a masked state `vocab_size` is the mask."""
+    require(
+        x.ndim >= 2,
+        "tokens are not a batch of sequences",
+        got=f"shape {tuple(x.shape)}",
+        allowed="[batch, positions ...]",
+        do="add a batch dimension with x[None]",
+    )
+    require(
+        x.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8),
+        "token ids are not integers",
+        got=x.dtype,
+        allowed="an integer tensor",
+        do="convert them with x.long()",
+    )
+    if not _reads_values():
+        return
+    largest = vocab_size if allow_mask else vocab_size - 1
+    bad = x[(x < 0) | (x > largest)]
+    if bad.numel():
+        fail(
+            "a token id is outside the vocabulary",
+            got=bad.flatten()[0].item(),
+            allowed=f"0..{largest}" + (f" ({vocab_size} is the mask)" if allow_mask else ""),
+            do="check the vocabulary the data was made with",
+        )
+
+
+def k_range(k: Tensor, n: Tensor) -> None:
+    """0 ≤ k ≤ n in every row: one cannot mask more tokens than there are."""
+    require(
+        k.shape == n.shape,
+        "k has the wrong shape",
+        got=tuple(k.shape),
+        allowed=f"{tuple(n.shape)}, one k per sequence",
+        do="pass a vector",
+    )
+    if _reads_values():
+        bad = ((k < 0) | (k > n)).nonzero()
+        if bad.numel():
+            first = int(bad[0])
+            fail(
+                "the number of masked tokens k is out of range",
+                got=k[first].item(),
+                allowed=f"0..{n[first].item()} (the sequence's valid tokens)",
+                do="draw k from 1..N",
+            )
+
+
+def same_shape(x: Tensor, like: Tensor, what: str) -> None:
+    """`x` must have the shape of the tokens it belongs to."""
+    require(
+        x.shape == like.shape,
+        f"{what} has the wrong shape",
+        got=tuple(x.shape),
+        allowed=f"{tuple(like.shape)}",
+        do="give one entry per position",
+    )
+
+
+def logits(x: Tensor, rows: int, vocab_size: int) -> None:
+    """`x` must be [rows, V]: one row per masked position, one column per real token, none for the mask."""
+    require(
+        x.ndim == 2 and x.shape[0] == rows and x.shape[1] == vocab_size,
+        "logits have the wrong shape",
+        got=tuple(x.shape),
+        allowed=f"({rows}, {vocab_size}) = (masked positions, vocabulary without the mask)",
+        do="select the masked rows with logits[mask] and leave the mask column out",
+    )
+
+
+def not_nan(losses: Tensor, what: str = "logits") -> None:
+    """Losses made from finite numbers are never NaN, so a NaN loss convicts its input."""
+    if _reads_values():
+        bad = int(losses.isnan().sum())
+        require(
+            bad == 0,
+            f"{what} give NaN losses",
+            got=f"{bad} of {losses.numel()} rows",
+            allowed="no NaN",
+            do="look for NaN or +inf in the network's output",
+        )

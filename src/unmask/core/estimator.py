@@ -1,0 +1,319 @@
+"""Estimators of the time integral: each draws (t, mask, weight), and `nelbo` charges what was drawn.
+
+| estimator                              | t and mask                                       | weight            |
+|----------------------------------------|--------------------------------------------------|-------------------|
+| ContinuousTime(process, iid)           | t uniform, each token masked with 1−α_t          | −α'_t/(1−α_t)     |
+| ContinuousTime(process, lattice)       | the same, times by the paper's Algorithm 1       | −α'_t/(1−α_t)     |
+| LogSnr(process, spread)                | λ uniform on an interval, masked with σ(−λ)      | |interval|·σ(λ)   |
+| Steps(process, grid, spread)           | a step of the grid, masked with 1−α_t            | T·unmask_prob     |
+| ExactK(process, stratified / paired)   | k of N tokens masked, k uniform                  | N/k               |
+| ExactK(process, ..., k_law=PowerK(½))  | k of N tokens masked, k ~ k^-½                   | 1/(k q(k))        |
+| Controlled(estimator, surprise)        | as the estimator, minus a unigram baseline       | unchanged         |
+
+All are unbiased for the bound they estimate. Exact-k needs no end terms and has far less variance; it is
+the default everywhere. It holds for every scalar schedule and also for networks that see the time.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from . import checks
+from .grid import check_grid
+from .objective import Draw, prior, reconstruction
+from .points import Spread, iid, stratified
+from .process import Process
+from .schedule import Schedule
+from .streams import Streams
+
+
+class Estimator(ABC):
+    """Draws how each row is masked and weighted."""
+
+    process: Process
+
+    @abstractmethod
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        """One draw per row of x_0 [B, ...].
+
+        valid: bool like x_0; false marks padding, which is never masked and never counts.
+        strata: rows are spread together in groups of this many consecutive samples (default: all rows).
+        """
+
+    def coverage(self) -> float:
+        """E[weight · 1{token masked}]: the part of the time integral this estimator covers (1 = all of it)."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class ContinuousTime(Estimator):
+    """The paper's estimator of Eq. (5): t by `spread`, independent masks, weight −α'_t/(1−α_t)."""
+
+    process: Process
+    spread: Spread = iid
+
+    def __post_init__(self) -> None:
+        _check_scalar(self.process.schedule)
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        t = self.spread(streams, strata or len(x_0))
+        return independent_masks(
+            self.process, x_0, streams, valid, t=t, weight=-self.process.schedule.loss_weight(t), first=0.0, last=1.0
+        )
+
+    def coverage(self) -> float:
+        return _alpha_drop(self.process.schedule, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class LogSnr(Estimator):
+    """The log-SNR form: ∫ σ(λ) E[Σ masked loss] dλ with λ uniform on [low, high] (Sec. 3).
+
+    The interval is cut to what the schedule reaches; the ends pay for what lies beyond.
+    """
+
+    process: Process
+    low: float = -12.0
+    high: float = 12.0
+    spread: Spread = iid
+
+    def __post_init__(self) -> None:
+        _check_scalar(self.process.schedule)
+        low, high = self._interval()
+        checks.require(
+            low < high,
+            "the log-SNR interval is empty",
+            got=f"[{low:.3g}, {high:.3g}] within the schedule's range",
+            allowed="low < high",
+            do="widen the interval",
+        )
+
+    def _interval(self) -> tuple[float, float]:
+        ends = self.process.schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
+        return max(self.low, ends[0]), min(self.high, ends[1])
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        low, high = self._interval()
+        log_snr = low + (high - low) * self.spread(streams, strata or len(x_0))
+        first, last = self._times()
+        return independent_masks(
+            self.process,
+            x_0,
+            streams,
+            valid,
+            t=self.process.schedule.inverse_log_snr(log_snr),
+            weight=(high - low) * torch.sigmoid(log_snr),
+            first=first,
+            last=last,
+        )
+
+    def _times(self) -> tuple[float, float]:
+        low, high = self._interval()
+        first, last = self.process.schedule.inverse_log_snr(torch.tensor([high, low], dtype=torch.float64)).tolist()
+        return first, last
+
+    def coverage(self) -> float:
+        return _alpha_drop(self.process.schedule, *self._times())
+
+
+@dataclass(frozen=True)
+class Steps(Estimator):
+    """The T-step NELBO on a grid: one step (s, t) of the grid per row, weight T·(α_s−α_t)/(1−α_t).
+
+    A grid that ends at 0 charges its last step to the denoiser: the bound of a T-step sampler. Leave the 0
+    out (`uniform_grid(T)[:-1]`) for the paper's L_T, whose reconstruction guesses uniformly at t(1).
+    """
+
+    process: Process
+    grid: Tensor
+    spread: Spread = stratified
+
+    def __post_init__(self) -> None:
+        _check_scalar(self.process.schedule)
+        check_grid(self.grid)
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        t, s = draw_steps(self.grid.to(x_0.device), self.spread(streams, strata or len(x_0)))
+        weight = (len(self.grid) - 1) * self.process.schedule.unmask_prob(s, t)
+        draw = independent_masks(
+            self.process, x_0, streams, valid, t=t, weight=weight, first=self.grid[-1].item(), last=self.grid[0].item()
+        )
+        return replace(draw, s=s)
+
+    def coverage(self) -> float:
+        return _alpha_drop(self.process.schedule, self.grid[-1].item(), self.grid[0].item())
+
+
+def draw_steps(grid: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn uniforms into steps of a decreasing grid, all equally likely: (t, s) with s next below t."""
+    step = (u * (len(grid) - 1)).long().clamp(max=len(grid) - 2)
+    return grid[step], grid[step + 1]
+
+
+class KLaw(Protocol):
+    """A law of k on {1..n}: quantiles, and probabilities for the weight 1/(k q(k))."""
+
+    def quantile(self, u: Tensor, n: Tensor) -> Tensor: ...
+
+    def prob(self, k: Tensor, n: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class UniformK:
+    """q(k) = 1/n."""
+
+    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
+        """⌊un⌋ + 1, computed from the nearer end so that 1−u gives exactly n+1−k."""
+        return torch.where(u < 0.5, (u * n).floor() + 1, n - ((1 - u) * n).floor()).long()
+
+    def prob(self, k: Tensor, n: Tensor) -> Tensor:
+        del k
+        return 1 / n.double()
+
+
+@dataclass(frozen=True)
+class PowerK:
+    """q(k) ∝ k^-power. Few masked tokens weigh N/k and vary most: power ½ draws them more often."""
+
+    power: float = 0.5
+
+    def _mass(self, n: Tensor) -> Tensor:
+        """Cumulative unnormalised mass [B, max n], constant beyond each row's n."""
+        k = torch.arange(1, int(n.max()) + 1, device=n.device, dtype=torch.float64)
+        return torch.where(k <= n[:, None], k**-self.power, 0.0).cumsum(1)
+
+    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
+        mass = self._mass(n)
+        k = 1 + torch.searchsorted(mass, u[:, None] * mass[:, -1:], right=True)[:, 0]
+        return k.minimum(n)
+
+    def prob(self, k: Tensor, n: Tensor) -> Tensor:
+        return k.double() ** -self.power / self._mass(n)[:, -1]
+
+
+@dataclass(frozen=True)
+class ExactK(Estimator):
+    """NELBO(x) = E_k E_{|M|=k} [(N/k) Σ_{n∈M} loss_n] for k uniform on 1..N: no end terms, no 1/t.
+
+    Integrating the binomial law of |M| over the mask probability λ leaves C(N,k)·B(k, N−k+1) = 1/k for each
+    size k, whatever the schedule. Given k, λ is Beta(k, N−k+1): the k-th smallest of N uniforms, so masking
+    the positions of the k smallest uniforms and showing the network t = α⁻¹(1−λ) at the k-th of them is exact
+    for time-conditioned networks too.
+    """
+
+    process: Process
+    spread: Spread = stratified
+    k_law: KLaw = field(default_factory=UniformK)
+
+    def __post_init__(self) -> None:
+        _check_scalar(self.process.schedule)
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        checks.tokens(x_0, self.process.vocab_size)
+        n = count_valid(x_0, valid)
+        k = self.k_law.quantile(self.spread(streams, strata or len(x_0)), n.clamp(min=1))
+        weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1))), 0.0)
+        return self.draw_given_k(x_0, k.minimum(n), weight, streams, valid)
+
+    def draw_given_k(
+        self, x_0: Tensor, k: Tensor, weight: Tensor, streams: Streams, valid: Tensor | None = None
+    ) -> Draw:
+        """Mask exactly k [B] of each row's valid tokens, 0 ≤ k ≤ N."""
+        checks.k_range(k, count_valid(x_0, valid))
+        u = streams.uniform(*x_0.shape[1:])
+        if valid is not None:
+            u = torch.where(valid, u, 2.0)  # padding sorts last and is never reached
+        ordered, order = u.flatten(1).sort(dim=1)
+        rank = torch.empty_like(order).scatter_(
+            1, order, torch.arange(order.shape[1], device=u.device).expand_as(order)
+        )
+        mask = (rank < k[:, None]).view(x_0.shape)
+        mask_prob = ordered.gather(1, (k - 1).clamp(min=0)[:, None])[:, 0].clamp(max=1)
+        zero = torch.zeros_like(weight)
+        return Draw(self.process.schedule.inverse_mask_prob(mask_prob), mask, weight, zero, zero, zero)
+
+
+@dataclass(frozen=True)
+class Controlled(Estimator):
+    """Subtract a baseline whose expectation is known: β·(weight·Σ_{n∈M} b_n − coverage·Σ_n b_n).
+
+    b_n = surprise[x_n], for example −log unigram(x_n). Unbiased for any b and any fixed β; β near 0.6 is
+    best for a unigram baseline (`benchmarks/estimator_variance.py`).
+    """
+
+    estimator: Estimator
+    surprise: Tensor
+    beta: float = 0.6
+
+    def __post_init__(self) -> None:
+        checks.require(
+            self.surprise.shape == (self.process.vocab_size,),
+            "the baseline has the wrong shape",
+            got=tuple(self.surprise.shape),
+            allowed=f"one number per token, shape ({self.process.vocab_size},)",
+            do="pass −log of the token frequencies",
+        )
+
+    @property
+    def process(self) -> Process:  # type: ignore[override]
+        return self.estimator.process
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        draw = self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+        surprise = self.surprise.to(x_0.device).double()[x_0.long()]
+        everywhere = (surprise if valid is None else surprise * valid).flatten(1).sum(1)
+        masked = (surprise * draw.mask).flatten(1).sum(1)
+        control = self.beta * (self.coverage() * everywhere - draw.weight * masked)
+        return replace(draw, control=draw.control + control)
+
+    def coverage(self) -> float:
+        return self.estimator.coverage()
+
+
+def count_valid(x_0: Tensor, valid: Tensor | None) -> Tensor:
+    """N: the number of tokens of each sequence that count [B]."""
+    if valid is None:
+        return torch.full((len(x_0),), x_0[0].numel(), device=x_0.device)
+    checks.same_shape(valid, x_0, "validity mask")
+    return valid.flatten(1).sum(1)
+
+
+def independent_masks(
+    process: Process,
+    x_0: Tensor,
+    streams: Streams,
+    valid: Tensor | None,
+    *,
+    t: Tensor,
+    weight: Tensor,
+    first: float,
+    last: float,
+) -> Draw:
+    """Bernoulli masks at given times, with the end terms of the covered interval [first, last]."""
+    return Draw(
+        t=t,
+        mask=process.draw_mask(x_0, t, streams, valid),
+        weight=weight,
+        control=torch.zeros_like(weight),
+        reconstruction=reconstruction(process, x_0, first, valid),
+        prior=prior(process, x_0, last, valid),
+    )
+
+
+def _alpha_drop(schedule: Schedule, first: float, last: float) -> float:
+    alpha = schedule.alpha(torch.tensor([first, last], dtype=torch.float64))
+    return (alpha[0] - alpha[1]).item()
+
+
+def _check_scalar(schedule: Schedule) -> None:
+    one = schedule.alpha(torch.tensor(0.5, dtype=torch.float64))
+    checks.require(
+        one.ndim == 0,
+        "this estimator needs one schedule for all tokens",
+        got=repr(schedule),
+        allowed="a scalar schedule",
+        do="use the estimators of unmask.core.generalized for a schedule per token",
+    )

@@ -1,0 +1,23 @@
+"""Laws whose answers are known: the oracle that every claim of this package is tested against.
+
+A `Law` gives exact log-probabilities, exact samples and the exact denoiser for scalar and state-dependent
+schedules. `forms` writes each form of the bound as a finite sum, so that its value is known too.
+"""
+
+from .forms import continuous_time, exact_k, exact_nelbo, log_snr, steps, token_continuous_time, token_steps
+from .law import Law
+from .markov import MarkovLaw
+from .table import TableLaw
+
+__all__ = [
+    "Law",
+    "MarkovLaw",
+    "TableLaw",
+    "continuous_time",
+    "exact_k",
+    "exact_nelbo",
+    "log_snr",
+    "steps",
+    "token_continuous_time",
+    "token_steps",
+]

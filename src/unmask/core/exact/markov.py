@@ -1,0 +1,97 @@
+"""A Markov chain of any length, its conditionals by forward-backward."""
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..categorical import inverse_cdf
+from ..streams import Streams
+from .law import Law
+from .table import check_possible
+
+
+class MarkovLaw(Law):
+    """p(x) = initial(x_1) Π transition(x_{n+1} | x_n)."""
+
+    def __init__(self, initial: Tensor, transition: Tensor):
+        vocab_size = len(initial)
+        checks.require(
+            initial.ndim == 1 and transition.shape == (vocab_size, vocab_size),
+            "the chain has the wrong shape",
+            got=f"initial {tuple(initial.shape)}, transition {tuple(transition.shape)}",
+            allowed="(V,) and (V, V)",
+            do="give one row of transition probabilities per token",
+        )
+        rows = torch.cat([initial[None], transition]).double()
+        sums = rows.sum(1)
+        checks.require(
+            bool((rows >= 0).all()) and bool(((sums - 1).abs() < 1e-6).all()),
+            "the chain's rows are not distributions",
+            got=f"smallest entry {rows.min().item():.3g}, row sums {sums.min().item():.9g}..{sums.max().item():.9g}",
+            allowed="entries >= 0, rows that sum to 1",
+            do="normalise each row",
+        )
+        self.vocab_size = vocab_size
+        self.initial, self.transition = rows[0] / sums[0], rows[1:] / sums[1:, None]
+
+    @classmethod
+    def random(cls, vocab_size: int, seed: int = 0, concentration: float = 3.0) -> "MarkovLaw":
+        """A chain with Zipf-like letter frequencies whose rows deviate from them by exp(concentration·noise)."""
+        noise = Streams(seed, vocab_size).uniform(vocab_size) - 0.5
+        letters = 1 / torch.arange(1, vocab_size + 1).double()
+        transition = letters * (2 * concentration * noise).exp()
+        transition /= transition.sum(1, keepdim=True)
+        return cls(stationary(transition), transition)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        checks.tokens(x, self.vocab_size)
+        x = x.long()
+        return self.initial.log()[x[:, 0]] + self.transition.log()[x[:, :-1], x[:, 1:]].sum(1)
+
+    def entropy(self, length: int) -> float:
+        """H of a sequence of this length started in `initial`, nats."""
+        row_entropy = -torch.xlogy(self.transition, self.transition).sum(1)
+        letters, total = self.initial, -torch.xlogy(self.initial, self.initial).sum()
+        for _ in range(length - 1):
+            total = total + letters @ row_entropy
+            letters = letters @ self.transition
+        return total.item()
+
+    def draw(self, length: int, streams: Streams) -> Tensor:
+        u = streams.uniform(length)
+        x = torch.empty(len(streams), length, dtype=torch.int64)
+        law = self.initial.log().expand(len(streams), -1)
+        for n in range(length):
+            x[:, n] = inverse_cdf(law, u[:, n])
+            law = self.transition.log()[x[:, n]]
+        return x
+
+    def log_marginals(self, log_evidence: Tensor) -> Tensor:
+        """Forward-backward with messages rescaled at every position."""
+        evidence = log_evidence.exp()  # [B, N, V]
+        batch, length, _ = evidence.shape
+        forward = torch.empty_like(evidence)
+        message = self.initial.expand(batch, -1)
+        for n in range(length):
+            message = _rescale(message * evidence[:, n])
+            forward[:, n] = message
+            message = message @ self.transition
+        backward = torch.ones_like(evidence)
+        for n in range(length - 1, 0, -1):
+            backward[:, n - 1] = _rescale((backward[:, n] * evidence[:, n]) @ self.transition.T)
+        log_marginals = (forward * backward).log()
+        check_possible(log_marginals)
+        return log_marginals.log_softmax(-1)
+
+
+def stationary(transition: Tensor) -> Tensor:
+    """The row vector π with π P = π and Σ π = 1, of an irreducible chain."""
+    size = len(transition)
+    equations = torch.cat([transition.T - torch.eye(size, dtype=transition.dtype), torch.ones(1, size).double()])
+    right = torch.zeros(size + 1, dtype=transition.dtype)
+    right[-1] = 1
+    return torch.linalg.lstsq(equations, right).solution.clamp(min=0)
+
+
+def _rescale(message: Tensor) -> Tensor:
+    return message / message.sum(1, keepdim=True).clamp(min=torch.finfo(message.dtype).tiny)

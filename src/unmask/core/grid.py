@@ -1,0 +1,48 @@
+"""Grids: the decreasing times 1 = t(T) > … > t(0) at which a T-step process is observed."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from . import checks
+
+
+def uniform_grid(num_steps: int) -> Tensor:
+    """t(i) = i/T for i = T..0."""
+    return _falling_fractions(num_steps)
+
+
+def cosine_grid(num_steps: int) -> Tensor:
+    """t(i) = cos(π/2·(1 − i/T)) for i = T..0, Eq. (6): with the linear schedule, the α of the cosine schedule."""
+    return (math.pi / 2 * _falling_fractions(num_steps)).sin()
+
+
+def _falling_fractions(num_steps: int) -> Tensor:
+    checks.require(
+        num_steps >= 1,
+        "the number of steps is not positive",
+        got=num_steps,
+        allowed="an integer >= 1",
+        do="use at least one step",
+    )
+    return torch.arange(num_steps, -1, -1, dtype=torch.float64) / num_steps
+
+
+def check_grid(grid: Tensor) -> None:
+    """A grid has at least two times in [0, 1], strictly decreasing."""
+    checks.require(
+        grid.ndim == 1 and len(grid) >= 2,
+        "the grid has the wrong shape",
+        got=tuple(grid.shape),
+        allowed="a vector of at least two times",
+        do="use uniform_grid(T) or cosine_grid(T)",
+    )
+    checks.times(grid, "a grid time")
+    checks.require(
+        bool((grid.diff() < 0).all()),
+        "the grid does not decrease",
+        got=[round(t, 6) for t in grid[:4].tolist()],
+        allowed="strictly decreasing times",
+        do="order it from 1 (all masked) down to 0 (data)",
+    )

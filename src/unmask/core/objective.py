@@ -1,0 +1,127 @@
+"""The bound to minimise: a weighted sum of masked cross-entropies plus the terms at the two ends (Sec. 3, App. D, E).
+
+Every form of the scalar NELBO — continuous time, T steps, log-SNR, exact-k — is
+
+    NELBO(x_0) = E[ weight · Σ_{n masked} −log μ^(n)(x_0^(n) | x_t, t) ] + reconstruction + prior,
+
+and they differ only in how (t, mask, weight) are drawn. That is the estimator's part; `nelbo` takes what
+it drew. Nats per sequence. GenMD4's objective, whose summand also has the rates in it, is in `generalized`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from . import checks
+from .numeric import softmax_dtype
+from .process import Process
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One evaluation of the denoiser per row: what it sees and how its loss is charged."""
+
+    t: Tensor
+    """Time shown to the denoiser [B]."""
+    mask: Tensor
+    """Hidden positions, bool like the tokens [B, ...]; padding is never hidden."""
+    weight: Tensor
+    """Factor of the sum over masked positions [B]."""
+    control: Tensor
+    """Added to the diffusion part: a control variate of mean zero [B]."""
+    reconstruction: Tensor
+    """What the noise left at the smallest covered time costs [B]."""
+    prior: Tensor
+    """What the signal left at the largest covered time costs [B]."""
+    s: Tensor | None = None
+    """The next time of a T-step process [B]; None in continuous time."""
+
+    def rows(self, select: slice | Tensor) -> "Draw":
+        """The draw restricted to some rows."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: v[select] for name, v in values.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class Nelbo:
+    """−ELBO and its parts, nats per sequence [B]."""
+
+    diffusion: Tensor
+    reconstruction: Tensor
+    prior: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        return self.diffusion + self.reconstruction + self.prior
+
+
+Objective = Callable[[Tensor, Tensor, Draw], Nelbo]
+"""(logits at the masked positions [M, V], x_0, draw) → Nelbo."""
+
+
+def cross_entropy(logits: Tensor, x_0: Tensor, mask: Tensor) -> Tensor:
+    """−log μ(x_0) at each masked position, [M], from logits [M, V] in the order of x_0[mask]."""
+    vocab_size = logits.shape[-1]
+    checks.same_shape(mask, x_0, "mask")
+    checks.tokens(x_0, vocab_size)
+    targets = x_0[mask].long()
+    checks.logits(logits, len(targets), vocab_size)
+    losses = F.cross_entropy(logits.to(softmax_dtype(logits)), targets, reduction="none")
+    checks.not_nan(losses)
+    return losses
+
+
+def sum_per_sequence(values: Tensor, mask: Tensor) -> Tensor:
+    """Sum values [M] at masked positions within each sequence: [B]."""
+    sequence = mask.flatten(1).nonzero()[:, 0]
+    return values.new_zeros(len(mask)).index_add(0, sequence, values)
+
+
+def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
+    """Eq. (5) and its relatives: weight · Σ masked cross-entropy, with the end terms of App. D and E.
+
+    logits [M, V] are the denoiser's output at the masked positions, in the order of x_0[draw.mask].
+    """
+    masked_loss = sum_per_sequence(cross_entropy(logits, x_0, draw.mask), draw.mask)
+    return Nelbo(draw.weight * masked_loss + draw.control, draw.reconstruction, draw.prior)
+
+
+def reconstruction(process: Process, x_0: Tensor, t: float, valid: Tensor | None = None) -> Tensor:
+    """−E log p(x_0 | x_t) with p(x_0 | x_t) ∝ q(x_t | x_0) (App. D), nats per sequence [B].
+
+    A token masked at t must be guessed with probability proportional to 1−α_{t,v}:
+    Σ_n (1−α_{t,x_n}) [log Σ_v (1−α_{t,v}) − log(1−α_{t,x_n})], which is N(1−α_t) log V for a scalar schedule.
+    """
+    mask_prob = process.mask_prob(x_0, _every_row(t, x_0))
+    total = process.mask_prob(_vocabulary(process, x_0), _every_row(t, x_0)[:1]).sum()
+    # 0·log 0 = 0, written so that its gradient is 0 as well
+    guess = torch.where(total > 0, total, 1.0).log() - torch.where(mask_prob > 0, mask_prob, 1.0).log()
+    return _sum_valid(mask_prob * guess, valid)
+
+
+def prior(process: Process, x_0: Tensor, t: float, valid: Tensor | None = None) -> Tensor:
+    """KL(q(x_t | x_0) ‖ p(x_t)) at the last time (App. E), nats per sequence [B].
+
+    The prior puts α_{t,v}/V on each token and the rest on the mask, so a position costs
+    α_x log V + (1−α_x) log[(1−α_x)/(1−ᾱ)]: α_t log V for a scalar schedule, nothing when α_t = 0.
+    """
+    alpha = process.alpha(x_0, _every_row(t, x_0))
+    mean_alpha = process.alpha(_vocabulary(process, x_0), _every_row(t, x_0)[:1]).mean()
+    kl = alpha * math.log(process.vocab_size) + (1 - alpha) * (torch.log1p(-alpha) - torch.log1p(-mean_alpha))
+    return _sum_valid(kl, valid)
+
+
+def _every_row(t: float, x_0: Tensor) -> Tensor:
+    return torch.full((len(x_0),), t, dtype=torch.float64, device=x_0.device)
+
+
+def _vocabulary(process: Process, x_0: Tensor) -> Tensor:
+    return torch.arange(process.vocab_size, device=x_0.device)[None]
+
+
+def _sum_valid(values: Tensor, valid: Tensor | None) -> Tensor:
+    return (values if valid is None else values * valid).flatten(1).sum(1)

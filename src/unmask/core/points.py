@@ -1,0 +1,63 @@
+"""How the random times of a batch are spread over (0, 1).
+
+A spread gives every row a uniform of its own; rows belong to consecutive groups of `strata` samples
+(the global batch in training, the draws of one sequence in evaluation). Whatever the spread, each row
+alone is uniform, so estimators stay unbiased; together the rows of a group cover the interval more evenly.
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from . import checks
+from .streams import Streams
+
+_TINY = 2.0**-53
+
+
+class Spread(Protocol):
+    """(streams, strata) → u [B], each row uniform on (0, 1)."""
+
+    def __call__(self, streams: Streams, strata: int) -> Tensor: ...
+
+
+def iid(streams: Streams, strata: int) -> Tensor:
+    """Independent uniforms."""
+    del strata
+    return streams.fork("points").uniform()
+
+
+def lattice(streams: Streams, strata: int) -> Tensor:
+    """The paper's Algorithm 1: u_i = mod(u + i/B, 1) with one u for the group."""
+    shift = _per_group(streams, strata).uniform()
+    return ((shift + streams.index.double() / strata) % 1).clamp(_TINY, 1 - _TINY)
+
+
+def stratified(streams: Streams, strata: int) -> Tensor:
+    """One independent uniform in each of `strata` equal cells, cells dealt to rows by a random rotation."""
+    rotation = (_per_group(streams, strata).uniform() * strata).floor()
+    cell = (streams.index.double() + rotation) % strata
+    return ((cell + streams.fork("points").uniform()) / strata).clamp(_TINY, 1 - _TINY)
+
+
+def paired(streams: Streams, strata: int) -> Tensor:
+    """Rows 2j and 2j+1 get u and 1−u, the u stratified: with uniform k this makes k and N+1−k.
+
+    u is put on the 2^-52 half-grid, where 1−u is exact, so the pair is exactly symmetric.
+    """
+    checks.require(
+        strata % 2 == 0,
+        "paired draws need pairs",
+        got=f"groups of {strata}",
+        allowed="an even number of rows",
+        do="use an even batch size or the stratified spread",
+    )
+    u = stratified(streams.fork("pairs", streams.index // 2), strata // 2)
+    u = ((u * 2.0**52).floor() + 0.5) * 2.0**-52
+    return torch.where(streams.index % 2 == 0, u, 1 - u)
+
+
+def _per_group(streams: Streams, strata: int) -> Streams:
+    """A stream shared by all rows of a group."""
+    return streams.fork("groups", streams.index // strata)

@@ -1,0 +1,384 @@
+"""Masking schedules α_t: the probability that a token is still visible at time t (Sec. 2, Tab. 4).
+
+t = 0 is data, t = 1 is all masked. A schedule gives α and 1−α each to full relative precision, because
+one of them is tiny near either end: 1−α_t decides the loss weight near t = 0 and the first tokens of a
+sample are decided by α_t near t = 1. Everything works elementwise on float32 or float64 tensors.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from . import checks
+from .numeric import log1mexp, log_of_complement_pair
+
+
+class Schedule(ABC):
+    """α_t, α'_t, loss weight α'_t/(1−α_t), log-SNR and their inverses. Subclasses give four functions of time."""
+
+    @abstractmethod
+    def alpha(self, t: Tensor) -> Tensor:
+        """α_t, accurate where it is tiny (t near 1)."""
+
+    @abstractmethod
+    def mask_prob(self, t: Tensor) -> Tensor:
+        """1 − α_t, accurate where it is tiny (t near 0)."""
+
+    @abstractmethod
+    def dalpha(self, t: Tensor) -> Tensor:
+        """α'_t = dα_t/dt ≤ 0."""
+
+    @abstractmethod
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        """The t at which α_t = alpha, given both alpha and mask_prob = 1 − alpha to full precision."""
+
+    def loss_weight(self, t: Tensor) -> Tensor:
+        """α'_t/(1−α_t) ≤ 0: minus the weight of the masked cross-entropy in Eq. (4)."""
+        return self.dalpha(t) / self.mask_prob(t)
+
+    def log_alpha(self, t: Tensor) -> Tensor:
+        """log α_t, accurate at both ends."""
+        return log_of_complement_pair(self.alpha(t), self.mask_prob(t))
+
+    def log_mask_prob(self, t: Tensor) -> Tensor:
+        """log(1 − α_t), accurate at both ends."""
+        return log_of_complement_pair(self.mask_prob(t), self.alpha(t))
+
+    def log_snr(self, t: Tensor) -> Tensor:
+        """λ_t = log α_t/(1−α_t), decreasing in t (Sec. 3)."""
+        return self.log_alpha(t) - self.log_mask_prob(t)
+
+    def log_stay(self, s: Tensor, t: Tensor) -> Tensor:
+        """log (1−α_s)/(1−α_t): a token masked at t is still masked at s ≤ t."""
+        checks.ordered(s, t)
+        return self.log_mask_prob(s) - self.log_mask_prob(t)
+
+    def unmask_prob(self, s: Tensor, t: Tensor) -> Tensor:
+        """(α_s−α_t)/(1−α_t): a token masked at t is revealed by s ≤ t."""
+        return -torch.expm1(self.log_stay(s, t))
+
+    def inverse(self, alpha: Tensor) -> Tensor:
+        """The t with α_t = alpha; a value beyond the schedule's ends gives the nearer end."""
+        return self._clamped_time(alpha, 1 - alpha)
+
+    def inverse_mask_prob(self, mask_prob: Tensor) -> Tensor:
+        """The t with 1 − α_t = mask_prob, accurate for tiny mask_prob; clamped like `inverse`."""
+        return self._clamped_time(1 - mask_prob, mask_prob)
+
+    def inverse_log_snr(self, log_snr: Tensor) -> Tensor:
+        """The t with λ_t = log_snr; clamped like `inverse`."""
+        return self._clamped_time(torch.sigmoid(log_snr), torch.sigmoid(-log_snr))
+
+    def at(self, tokens: Tensor) -> "Schedule":
+        """The schedule of each given token. Scalar schedules treat all tokens alike."""
+        del tokens
+        return self
+
+    def _clamped_time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        checks.probabilities(alpha, "α")
+        return self.time(alpha, mask_prob).clamp(0, 1)
+
+
+class Linear(Schedule):
+    """α_t = 1 − t, loss weight −1/t."""
+
+    def alpha(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return 1 - t
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return t.clone()
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return -torch.ones_like(t)
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        del alpha
+        return mask_prob
+
+    def __repr__(self) -> str:
+        return "Linear()"
+
+
+class Polynomial(Schedule):
+    """α_t = 1 − t^w, loss weight −w/t. `w` may be a tensor that broadcasts against t."""
+
+    def __init__(self, w: float | Tensor):
+        checks.positive(w, "polynomial exponent w")
+        self.w = w
+
+    @classmethod
+    def _unchecked(cls, w: Tensor) -> "Polynomial":
+        """For exponents gathered from a vector that was checked when it was given."""
+        schedule = cls.__new__(cls)
+        schedule.w = w
+        return schedule
+
+    def alpha(self, t: Tensor) -> Tensor:
+        return -torch.expm1(self.log_mask_prob(t))
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return t**self.w
+
+    def log_mask_prob(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return self.w * t.log()
+
+    def log_alpha(self, t: Tensor) -> Tensor:
+        return log1mexp(self.log_mask_prob(t))
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return -self.w * t ** (self.w - 1)
+
+    def loss_weight(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return -self.w / t
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        return (log_of_complement_pair(mask_prob, alpha) / self.w).exp()
+
+    def __repr__(self) -> str:
+        return f"Polynomial(w={self.w})"
+
+
+class Geometric(Schedule):
+    """α_t = exp(−β̄_t) with β̄_t = β̄min^(1−t) β̄max^t.
+
+    The loss weight is −β̄_t log(β̄max/β̄min)/(exp(β̄_t) − 1). (The paper's Tab. 4 has the ratio upside down
+    behind its minus sign, which would make the weight positive.) Neither end is reached: α_0 = exp(−β̄min) < 1
+    and α_1 = exp(−β̄max) > 0, so bounds on this schedule carry reconstruction and prior terms.
+    """
+
+    def __init__(self, beta_min: float = 1e-5, beta_max: float = 20.0):
+        checks.positive(beta_min, "β̄min")
+        checks.require(
+            beta_max > beta_min,
+            "β̄max is not above β̄min",
+            got=f"β̄min={beta_min}, β̄max={beta_max}",
+            allowed="0 < β̄min < β̄max",
+            do="the paper uses 1e-5 and 20",
+        )
+        self.beta_min = beta_min
+        self.beta_max = beta_max
+        self._log_ratio = math.log(beta_max / beta_min)
+
+    def _beta(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return self.beta_min * (t * self._log_ratio).exp()
+
+    def alpha(self, t: Tensor) -> Tensor:
+        return (-self._beta(t)).exp()
+
+    def log_alpha(self, t: Tensor) -> Tensor:
+        return -self._beta(t)
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        return -torch.expm1(-self._beta(t))
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        beta = self._beta(t)
+        return -beta * self._log_ratio * (-beta).exp()
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        return (-log_of_complement_pair(alpha, mask_prob) / self.beta_min).log() / self._log_ratio
+
+    def __repr__(self) -> str:
+        return f"Geometric(beta_min={self.beta_min}, beta_max={self.beta_max})"
+
+
+class Cosine(Schedule):
+    """α_t = 1 − cos(π/2·(1−t)), loss weight −π/2·tan(π/2·(1−t)).
+
+    Written as α_t = 2 sin²(π/4·(1−t)) and 1 − α_t = sin(π/2·t), which lose no digits at the ends.
+    """
+
+    def alpha(self, t: Tensor) -> Tensor:
+        mask_prob = self.mask_prob(t)
+        return torch.where(mask_prob < 0.5, 1 - mask_prob, 2 * (math.pi / 4 * (1 - t)).sin() ** 2)
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return (math.pi / 2 * t).sin()
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return -math.pi / 2 * (math.pi / 2 * (1 - t)).sin()
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        early = 2 / math.pi * mask_prob.clamp(max=0.75).asin()
+        late = 1 - 4 / math.pi * (alpha / 2).sqrt().asin()
+        return torch.where(mask_prob < 0.5, early, late)
+
+    def __repr__(self) -> str:
+        return "Cosine()"
+
+
+class Custom(Schedule):
+    """Any decreasing function α with α(0) = 1; the derivative comes from autograd, the inverse from bisection.
+
+    Pass `mask_prob` too (a function giving 1 − α(t) without cancellation) if you need full relative
+    precision near t = 0; otherwise 1 − α(t) is subtracted and carries an absolute error of one rounding.
+    """
+
+    _GRID = 4097
+    _BISECTIONS = 80
+
+    def __init__(self, alpha: Callable[[Tensor], Tensor], mask_prob: Callable[[Tensor], Tensor] | None = None):
+        self._alpha = alpha
+        self._mask_prob = mask_prob or (lambda t: 1 - alpha(t))
+        self._check()
+
+    def _check(self) -> None:
+        t = torch.linspace(0, 1, self._GRID, dtype=torch.float64)
+        alpha = self._alpha(t)
+        checks.same_shape(alpha, t, "α(t) of the custom schedule")
+        start = alpha[0].item()
+        checks.require(
+            abs(start - 1) <= 1e-9,
+            "the custom schedule does not start at α(0) = 1",
+            got=f"α(0) = {start}",
+            allowed="α(0) = 1",
+            do="divide your function by its value at 0, or use Shifted for an offset",
+        )
+        rise = alpha.diff()
+        worst = int(rise.nan_to_num(nan=torch.inf).argmax())
+        checks.require(
+            bool((rise <= 0).all()),
+            "the custom schedule is not decreasing",
+            got=f"α({t[worst]:.4f}) = {alpha[worst]:.6g} then α({t[worst + 1]:.4f}) = {alpha[worst + 1]:.6g}",
+            allowed="α(t) non-increasing on [0, 1]",
+            do="check the function's sign and domain",
+        )
+        checks.require(
+            alpha[-1].item() >= 0,
+            "the custom schedule leaves [0, 1]",
+            got=f"α(1) = {alpha[-1].item()}",
+            allowed="0 <= α(1)",
+            do="rescale the function",
+        )
+
+    def alpha(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return self._alpha(t)
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        checks.times(t)
+        return self._mask_prob(t)
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        """−d(1−α)/dt by autograd."""
+        checks.times(t)
+        with torch.enable_grad():
+            leaf = t.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self._mask_prob(leaf).sum(), leaf)
+        return -slope
+
+    def loss_weight(self, t: Tensor) -> Tensor:
+        """α'_t/(1−α_t); 0 where 1−α_t rounds to 0, since nothing is masked there."""
+        mask_prob = self.mask_prob(t)
+        return torch.where(mask_prob > 0, self.dalpha(t) / mask_prob, 0.0)
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        low, high = torch.zeros_like(alpha), torch.ones_like(alpha)
+        for _ in range(self._BISECTIONS):
+            middle = (low + high) / 2
+            # compare whichever of α and 1−α is small, so that neither end loses digits
+            early = torch.where(mask_prob < 0.5, self._mask_prob(middle) < mask_prob, self._alpha(middle) > alpha)
+            low, high = torch.where(early, middle, low), torch.where(early, high, middle)
+        return (low + high) / 2
+
+    def __repr__(self) -> str:
+        return f"Custom({getattr(self._alpha, '__name__', self._alpha)})"
+
+
+class Shifted(Schedule):
+    """(1−2ε)α_t + ε around any schedule: neither end is reached (the form of the paper's experiments)."""
+
+    def __init__(self, schedule: Schedule, epsilon: float = 1e-4):
+        checks.require(
+            0 < epsilon < 0.5,
+            "shift ε is out of range",
+            got=epsilon,
+            allowed="0 < ε < 0.5",
+            do="the paper uses 1e-4",
+        )
+        self.schedule = schedule
+        self.epsilon = epsilon
+        self._scale = 1 - 2 * epsilon
+
+    def alpha(self, t: Tensor) -> Tensor:
+        return self._scale * self.schedule.alpha(t) + self.epsilon
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        return self._scale * self.schedule.mask_prob(t) + self.epsilon
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        return self._scale * self.schedule.dalpha(t)
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        inner_alpha = ((alpha - self.epsilon) / self._scale).clamp(0, 1)
+        inner_mask_prob = ((mask_prob - self.epsilon) / self._scale).clamp(0, 1)
+        return self.schedule.time(inner_alpha, inner_mask_prob)
+
+    def at(self, tokens: Tensor) -> Schedule:
+        return Shifted(self.schedule.at(tokens), self.epsilon)
+
+    def __repr__(self) -> str:
+        return f"Shifted({self.schedule!r}, epsilon={self.epsilon})"
+
+
+class TokenPolynomial(Schedule):
+    """GenMD4's vector schedule α_{t,v} = 1 − t^(w_v) (Sec. 6): a token of large w is masked last and revealed first.
+
+    Functions of time take t [...] and give [..., V]; `at(tokens)` picks each token's own schedule, whose
+    functions take times that broadcast against the tokens. Gradients flow to `w`.
+    """
+
+    def __init__(self, w: Tensor):
+        checks.require(
+            w.ndim == 1 and w.is_floating_point(),
+            "token weights w have the wrong form",
+            got=f"{w.dtype} of shape {tuple(w.shape)}",
+            allowed="one float per token, shape (V,)",
+            do="pass a vector",
+        )
+        checks.positive(w, "token weight w")
+        self.w = w
+
+    def at(self, tokens: Tensor) -> Schedule:
+        return Polynomial._unchecked(self.w[tokens.long()])
+
+    def alpha(self, t: Tensor) -> Tensor:
+        return self._all_tokens.alpha(t[..., None])
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        return self._all_tokens.mask_prob(t[..., None])
+
+    def log_mask_prob(self, t: Tensor) -> Tensor:
+        return self._all_tokens.log_mask_prob(t[..., None])
+
+    def log_alpha(self, t: Tensor) -> Tensor:
+        return self._all_tokens.log_alpha(t[..., None])
+
+    def dalpha(self, t: Tensor) -> Tensor:
+        return self._all_tokens.dalpha(t[..., None])
+
+    def loss_weight(self, t: Tensor) -> Tensor:
+        return self._all_tokens.loss_weight(t[..., None])
+
+    def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
+        return self._all_tokens.time(alpha, mask_prob)
+
+    @property
+    def _all_tokens(self) -> Polynomial:
+        return Polynomial._unchecked(self.w)
+
+    def __repr__(self) -> str:
+        return f"TokenPolynomial(V={len(self.w)})"

@@ -1,0 +1,305 @@
+"""Estimators against the bounds they estimate. Statistical tests: fixed seeds, false alarm at most 1e-6 per file."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from scipy import stats
+
+from unmask.core import (
+    ContinuousTime,
+    Controlled,
+    Cosine,
+    ExactK,
+    Geometric,
+    Linear,
+    LogSnr,
+    Polynomial,
+    PowerK,
+    Process,
+    Shifted,
+    Steps,
+    Streams,
+    TokenPolynomial,
+    TokenSteps,
+    TokenTime,
+    UniformK,
+    cosine_grid,
+    estimate_nelbo,
+    generalized_nelbo,
+    generalized_steps_nelbo,
+    iid,
+    lattice,
+    nelbo,
+    paired,
+    stratified,
+    uniform_grid,
+)
+from unmask.core.exact import (
+    MarkovLaw,
+    TableLaw,
+    continuous_time,
+    exact_k,
+    exact_nelbo,
+    log_snr,
+    steps,
+    token_continuous_time,
+    token_steps,
+)
+
+from .laws import CORRELATED_BITS, W, z_score
+
+LAW = TableLaw.random(3, 3, seed=1)
+UNIGRAM = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+Z = 5.6  # two-sided 2e-8 per comparison, below 1e-6 for all of them together
+SPREADS = {"iid": iid, "lattice": lattice, "stratified": stratified, "paired": paired}
+
+
+def timed(denoiser):
+    """A denoiser that depends on t, to catch wrong times: logits tilted by sin(3t)."""
+
+    def denoise(x_t, t, condition=None):
+        logits = denoiser(x_t, t, condition)
+        return logits + torch.sin(3 * t)[:, None, None] * torch.arange(logits.shape[-1])
+
+    return denoise
+
+
+def scalar_cases():
+    """(estimator, the enumerated bound it must match)."""
+    for schedule in (Linear(), Cosine(), Polynomial(2.0), Geometric(1e-3, 5.0), Shifted(Linear(), 1e-2)):
+        process = Process(schedule, 3)
+        for name, spread in SPREADS.items():
+            yield f"continuous {name} {schedule}", ContinuousTime(process, spread), partial(continuous_time, nodes=320)
+    process = Process(Linear(), 3)
+    for grid in (uniform_grid(5), uniform_grid(5)[:-1], cosine_grid(7)):
+        yield f"steps {len(grid)}", Steps(process, grid), partial(steps, grid=grid)
+    for schedule in (Linear(), Geometric(1e-3, 5.0)):
+        process = Process(schedule, 3)
+        yield f"log-snr {schedule}", LogSnr(process, -6.0, 6.0), partial(log_snr, low=-6.0, high=6.0)
+        yield (
+            f"controlled {schedule}",
+            Controlled(ContinuousTime(process, lattice), UNIGRAM),
+            partial(continuous_time, nodes=320),
+        )
+
+
+def exact_k_cases():
+    """The same bound as continuous time over a complete schedule, also for a denoiser that sees the time."""
+    for schedule in (Linear(), Cosine(), Polynomial(0.5)):
+        process = Process(schedule, 3)
+        for name, spread in SPREADS.items():
+            for law in (UniformK(), PowerK(0.5)):
+                yield f"exact-k {name} {law} {schedule}", ExactK(process, spread, law), continuous_time
+        control = Controlled(ExactK(process, stratified, PowerK(0.5)), UNIGRAM)
+        yield f"exact-k controlled {schedule}", control, continuous_time
+
+
+CASES = {name: (estimator, form) for name, estimator, form in [*scalar_cases(), *exact_k_cases()]}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unbiased_also_for_denoisers_that_see_the_time(name):
+    estimator, form = CASES[name]
+    process, x_0, groups, draws = estimator.process, torch.tensor([0, 2, 1]), 1500, 8
+    denoiser = timed(LAW.denoiser(process))
+    truth = exact_nelbo(denoiser, x_0, form(process, x_0), process)
+    rows = x_0.expand(groups * draws, -1)
+    draw = estimator.draw(rows, Streams(1, len(rows)), strata=draws)
+    parts = nelbo(denoiser(process.hide(rows, draw.mask), draw.t)[draw.mask], rows, draw)
+    assert parts.reconstruction[0].item() == pytest.approx(truth.reconstruction.item(), abs=1e-12)
+    assert parts.prior[0].item() == pytest.approx(truth.prior.item(), abs=1e-12)
+    assert abs(z_score(parts.total.view(groups, draws).mean(1), truth.total)) < Z
+    # each row alone is unbiased too, not only the group's mean
+    assert abs(z_score(parts.total.view(groups, draws)[:, 0], truth.total)) < Z
+
+
+@pytest.mark.parametrize("spread", SPREADS.values(), ids=SPREADS.keys())
+def test_spreads_are_uniform_and_fill_the_interval(spread):
+    """Each row uniform over many groups; within a group stratified points hit every cell once."""
+    groups, strata = 4000, 8
+    u = spread(Streams(0, groups * strata), strata).view(groups, strata)
+    assert u.min() > 0
+    assert u.max() < 1
+    for row in (0, 5):
+        assert stats.kstest(u[:, row].numpy(), "uniform").pvalue > 1e-7
+    cells = (u * strata).long().sort(1).values
+    if spread in (lattice, stratified):
+        assert torch.equal(cells, torch.arange(strata).expand(groups, -1))
+    if spread is paired:
+        assert torch.equal(u[:, 0::2] + u[:, 1::2], torch.ones(groups, strata // 2, dtype=torch.float64))
+        halves = (u[:, 0::2] * strata / 2).long().sort(1).values
+        assert torch.equal(halves, torch.arange(strata // 2).expand(groups, -1))
+
+
+def test_spreads_do_not_depend_on_how_ranks_split_the_batch():
+    whole = stratified(Streams(4, 16), 16)
+    parts = [stratified(Streams(4, torch.arange(16)[rank::2]), 16) for rank in range(2)]
+    assert torch.equal(whole[0::2], parts[0])
+    assert torch.equal(whole[1::2], parts[1])
+
+
+@pytest.mark.parametrize("length", [7, 256, 1023])
+def test_paired_masks_a_constant_number_of_tokens(length):
+    x_0 = torch.zeros(64, length, dtype=torch.int64)
+    estimator = ExactK(Process(Linear(), 3), paired)
+    for seed in range(20):
+        mask = estimator.draw(x_0, Streams(seed, 64)).mask
+        assert mask.sum() == 64 * (length + 1) // 2
+        k = mask.sum(1)
+        assert torch.equal(k[0::2] + k[1::2], torch.full((32,), length + 1))
+
+
+@pytest.mark.parametrize("law", [UniformK(), PowerK(0.5), PowerK(1.0)], ids=str)
+def test_k_law(law):
+    """Quantiles follow prob, rows of different length included; chi-square with false alarm 1e-7 each."""
+    count = 50_000
+    for n in (1, 2, 9):
+        u = Streams(n, count).uniform()
+        lengths = torch.full((count,), n)
+        lengths[0] = 30  # a longer row in the batch must not change the others
+        k = law.quantile(u, lengths)[1:]
+        assert k.min() >= 1
+        assert k.max() <= n
+        values = torch.arange(1, n + 1)
+        probs = law.prob(values, torch.full((n,), n))
+        assert probs.sum().item() == pytest.approx(1)
+        if n > 1:
+            seen = torch.bincount(k, minlength=n + 1)[1:]
+            assert stats.chisquare(seen.numpy(), (len(k) * probs).numpy()).pvalue > 1e-7
+
+
+def test_exact_k_masks_uniform_subsets_and_beta_times():
+    """Given k: subsets equally likely (chi-square), 1−α_t is Beta(k, N−k+1) and independent of the subset."""
+    process, n, count = Process(Cosine(), 3), 5, 60_000
+    x_0 = torch.zeros(count, n, dtype=torch.int64)
+    for k in (1, 3):
+        draw = ExactK(process).draw_given_k(
+            x_0, torch.full((count,), k), torch.ones(count, dtype=torch.float64), Streams(k, count)
+        )
+        subset = (draw.mask * 2 ** torch.arange(n)).sum(1)
+        seen = torch.bincount(subset, minlength=2**n)
+        assert (seen > 0).sum() == math.comb(n, k)
+        assert stats.chisquare(seen[seen > 0].numpy()).pvalue > 1e-7
+        mask_prob = process.schedule.mask_prob(draw.t)
+        assert stats.kstest(mask_prob.numpy(), stats.beta(k, n - k + 1).cdf).pvalue > 1e-7
+        first = mask_prob[draw.mask[:, 0]]
+        assert stats.kstest(first.numpy(), stats.beta(k, n - k + 1).cdf).pvalue > 1e-7
+
+
+def test_padding_is_never_masked_and_the_bound_is_that_of_the_rest():
+    """A padded sequence must cost what its valid part costs alone."""
+    law = TableLaw.random(3, 2, seed=3)
+    process = Process(Linear(), 3)
+    x_0 = torch.tensor([[1, 2, 0, 0]])
+    valid = torch.tensor([[True, True, False, False]])
+
+    def denoiser(x_t, t, condition=None):
+        logits = torch.full((*x_t.shape, 3), torch.nan, dtype=torch.float64)  # padding must never be looked at
+        logits[:, :2] = law.denoiser(process)(x_t[:, :2], t, condition)
+        return logits
+
+    truth = -law.log_prob(x_0[:, :2]).item()
+    for estimator in (
+        ExactK(process),
+        ExactK(process, paired, PowerK()),
+        Controlled(ExactK(process), UNIGRAM),
+        ContinuousTime(process, lattice),
+    ):
+        bound = estimate_nelbo(denoiser, x_0, estimator, draws=64, repeats=200, valid=valid)
+        assert abs(bound.mean.item() - truth) < Z * bound.standard_error.item()
+    shifted = ContinuousTime(Process(Shifted(Linear(), 0.01), 3), lattice)
+    draw = shifted.draw(x_0, Streams(0, 1), valid=valid)
+    assert draw.reconstruction.item() == pytest.approx(2 * 0.01 * math.log(3))
+    empty = ExactK(process).draw(x_0, Streams(0, 1), valid=torch.zeros_like(valid))
+    assert nelbo(torch.zeros(0, 3), x_0, empty).total.item() == 0
+
+
+def test_any_shape():
+    process = Process(Linear(), 3)
+    x_0 = torch.tensor([0, 2, 1, 1, 0, 2]).view(1, 2, 3).expand(10, -1, -1)
+    flat = ExactK(process).draw(x_0.flatten(1), Streams(0, 10))
+    image = ExactK(process).draw(x_0, Streams(0, 10))
+    assert torch.equal(flat.mask, image.mask.flatten(1))
+    assert torch.equal(flat.weight, image.weight)
+
+
+def all_estimators(process):
+    bits = torch.tensor([0.7, 0.7])
+    named = {f"continuous {name}": ContinuousTime(process, spread) for name, spread in SPREADS.items()}
+    named |= {f"exact-k {name}": ExactK(process, spread) for name, spread in SPREADS.items()}
+    named |= {f"importance {name}": ExactK(process, spread, PowerK()) for name, spread in SPREADS.items()}
+    named["controlled"] = Controlled(ExactK(process, stratified, PowerK()), bits)
+    named["log-SNR"] = LogSnr(process)
+    named["steps"] = Steps(process, uniform_grid(10))
+    return named
+
+
+BIT_ESTIMATORS = all_estimators(Process(Linear(), 2))
+
+
+@pytest.mark.parametrize("estimator", BIT_ESTIMATORS.values(), ids=BIT_ESTIMATORS.keys())
+def test_no_estimator_reports_below_the_entropy(estimator):
+    """Two perfectly correlated bits have entropy log 2 = NELBO(x) for both x."""
+    x_0 = torch.tensor([[0, 0], [1, 1]])
+    bound = estimate_nelbo(CORRELATED_BITS.denoiser(estimator.process), x_0, estimator, draws=16, repeats=300)
+    assert torch.all(bound.mean > math.log(2) - Z * bound.standard_error - 1e-9)
+    if not isinstance(estimator, Steps):  # the T-step bound is above by (ℓ(1) − ℓ(0))/2T
+        assert torch.all((bound.mean - math.log(2)).abs() <= Z * bound.standard_error + 1e-4)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize("spread", SPREADS.values(), ids=SPREADS.keys())
+def test_genmd4_estimator_is_unbiased(spread, power):
+    process, x_0, groups, draws = Process(TokenPolynomial(W), 3), torch.tensor([2, 0, 1]), 4000, 8
+    objective = partial(generalized_nelbo, process=process)
+    denoiser = timed(LAW.denoiser(process))
+    truth = exact_nelbo(denoiser, x_0, token_continuous_time(process, x_0), process, objective).total
+    rows = x_0.expand(groups * draws, -1)
+    draw = TokenTime(process, spread, power).draw(rows, Streams(2, len(rows)), strata=draws)
+    total = objective(denoiser(process.hide(rows, draw.mask), draw.t)[draw.mask], rows, draw).total
+    assert abs(z_score(total.view(groups, draws).mean(1), truth)) < Z
+
+
+@pytest.mark.parametrize("grid", [uniform_grid(6), uniform_grid(6)[:-1]], ids=["to zero", "paper"])
+def test_genmd4_t_step_estimator_is_unbiased(grid):
+    process, x_0, groups, draws = Process(TokenPolynomial(W), 3), torch.tensor([2, 0, 1]), 2000, 8
+    objective = partial(generalized_steps_nelbo, process=process)
+    denoiser = timed(LAW.denoiser(process))
+    truth = exact_nelbo(denoiser, x_0, token_steps(process, x_0, grid), process, objective).total
+    rows = x_0.expand(groups * draws, -1)
+    draw = TokenSteps(process, grid).draw(rows, Streams(2, len(rows)), strata=draws)
+    total = objective(denoiser(process.hide(rows, draw.mask), draw.t)[draw.mask], rows, draw).total
+    assert abs(z_score(total.view(groups, draws).mean(1), truth)) < Z
+
+
+def test_standard_errors_are_honest():
+    """Over 600 sequences of a chain the z-scores of the estimates have mean 0 and variance 1."""
+    law = MarkovLaw.random(5, seed=1)
+    process = Process(Linear(), 5)
+    x_0 = law.draw(12, Streams(0, 600))
+    bound = estimate_nelbo(law.denoiser(process), x_0, ExactK(process), draws=8, repeats=40, seed=1)
+    z = (bound.mean + law.log_prob(x_0)) / bound.standard_error
+    assert abs(z.mean()) < 5 / 600**0.5
+    assert 0.75 < z.var() < 1.35  # a t-law of 39 degrees of freedom has variance 1.05; ±5 standard errors
+
+
+def test_stratified_exact_k_needs_far_fewer_evaluations():
+    """A quick guard on the ordering; the figures themselves are in benchmarks/results."""
+    law = MarkovLaw.random(27, seed=0)
+    process = Process(Linear(), 27)
+    x_0 = law.draw(64, Streams(0, 8))
+    error = {
+        name: estimate_nelbo(law.denoiser(process), x_0, e, draws=16, repeats=16).standard_error.square().mean()
+        for name, e in (("iid", ContinuousTime(process, iid)), ("stratified", ExactK(process, stratified)))
+    }
+    assert error["iid"] / error["stratified"] > 4
+
+
+def test_exact_k_form_is_what_exact_k_estimates():
+    process, x_0 = Process(Linear(), 3), torch.tensor([0, 2, 1])
+    denoiser = LAW.denoiser(process)
+    bound = estimate_nelbo(denoiser, x_0[None], ExactK(process), draws=30, repeats=200)
+    truth = exact_nelbo(denoiser, x_0, exact_k(process, x_0), process).total
+    assert abs(bound.mean.item() - truth.item()) < Z * bound.standard_error.item()
