@@ -43,7 +43,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 results: $(READY)
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python -m benchmarks.tables
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -65,6 +65,10 @@ MISTAKES = {
         r"got 4, allowed is 0\.\.3 \(3 is the mask\)",
     ),
     "float tokens": (lambda: PROCESS.draw_mask(X.float(), ONE, Streams(0, 1)), "got torch.float32"),
+    "byte tokens": (
+        lambda: PROCESS.draw_mask(X.to(torch.uint8), ONE, Streams(0, 1)),
+        "got torch.uint8, allowed is int64",
+    ),
     "tokens without a batch": (lambda: PROCESS.draw_mask(X[0], ONE, Streams(0, 1)), r"got shape \(3,\)"),
     "target outside the logits": (lambda: nelbo(torch.zeros(3, 2), X, ALL), r"got 2, allowed is 0\.\.1"),
     "logits for all positions": (lambda: nelbo(torch.zeros(1, 3, 3), X, ALL), r"got \(1, 3, 3\)"),

@@ -25,8 +25,10 @@ from unmask.core import (
     TokenSteps,
     TokenTime,
     UniformK,
+    balanced,
     cosine_grid,
     estimate_nelbo,
+    fit_surprise,
     generalized_nelbo,
     generalized_steps_nelbo,
     iid,
@@ -53,7 +55,7 @@ from .laws import CORRELATED_BITS, W, z_score
 LAW = TableLaw.random(3, 3, seed=1)
 UNIGRAM = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
 Z = 5.6  # two-sided 2e-8 per comparison, below 1e-6 for all of them together
-SPREADS = {"iid": iid, "lattice": lattice, "stratified": stratified, "paired": paired}
+SPREADS = {"iid": iid, "lattice": lattice, "stratified": stratified, "balanced": balanced, "paired": paired}
 
 
 def timed(denoiser):
@@ -125,8 +127,11 @@ def test_spreads_are_uniform_and_fill_the_interval(spread):
     for row in (0, 5):
         assert stats.kstest(u[:, row].numpy(), "uniform").pvalue > 1e-7
     cells = (u * strata).long().sort(1).values
-    if spread in (lattice, stratified):
+    if spread in (lattice, stratified, balanced):
         assert torch.equal(cells, torch.arange(strata).expand(groups, -1))
+    if spread is balanced:
+        places = (u * strata).sort(1).values % 1
+        torch.testing.assert_close(places[:, 0::2] + places[:, 1::2], torch.ones(groups, strata // 2).double())
     if spread is paired:
         assert torch.equal(u[:, 0::2] + u[:, 1::2], torch.ones(groups, strata // 2, dtype=torch.float64))
         halves = (u[:, 0::2] * strata / 2).long().sort(1).values
@@ -295,6 +300,21 @@ def test_stratified_exact_k_needs_far_fewer_evaluations():
         for name, e in (("iid", ContinuousTime(process, iid)), ("stratified", ExactK(process, stratified)))
     }
     assert error["iid"] / error["stratified"] > 4
+
+
+def test_fitted_baseline_keeps_the_bound_and_shrinks_its_error():
+    zipf = MarkovLaw.random(9, seed=1).transition / torch.arange(1, 10)
+    law = MarkovLaw.stationary(zipf / zipf.sum(1, keepdim=True))
+    process = Process(Linear(), 9)
+    denoiser, x_0 = law.denoiser(process), law.draw(48, Streams(0, 16))
+    plain = ExactK(process, balanced, PowerK())
+    surprise = fit_surprise(denoiser, law.draw(48, Streams(1, 64)), plain)
+    assert surprise.shape == (9,)
+    bounds = [estimate_nelbo(denoiser, x_0, e, repeats=60) for e in (plain, Controlled(plain, surprise, beta=1.0))]
+    for bound in bounds:
+        z = (bound.mean + law.log_prob(x_0)) / bound.standard_error
+        assert abs(z.mean()) < Z / 16**0.5
+    assert bounds[1].standard_error.square().mean() < 0.9 * bounds[0].standard_error.square().mean()
 
 
 def test_exact_k_form_is_what_exact_k_estimates():

@@ -146,7 +146,7 @@ def chi_square_p_value(seen: Tensor, expected: Tensor) -> float:
     """P(χ² ≥ Σ (seen − expected)²/expected) with one degree of freedom less than bins."""
     statistic = ((seen - expected) ** 2 / expected).sum()
     half_freedom = torch.tensor((len(seen) - 1) / 2, dtype=torch.float64)
-    return torch.special.gammaincc(half_freedom, statistic / 2).item()
+    return float(torch.special.gammaincc(half_freedom, statistic / 2))
 
 
 def _bounds_table(rows: list[TightBound]) -> Table:

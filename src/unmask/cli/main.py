@@ -4,7 +4,7 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -40,7 +40,7 @@ class Demo:
         demo.show(out=self.out, seed=self.seed, as_json=self.json)
 
 
-COMMANDS: dict[str, type[Command]] = {"demo": Demo}
+COMMANDS: dict[str, Callable[..., Command]] = {"demo": Demo}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,13 +66,14 @@ def _parse(argv: list[str]) -> Command:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.extras.subcommand_cli_from_dict(
+            command: Command = tyro.extras.subcommand_cli_from_dict(
                 COMMANDS,
                 prog="unmask",
                 description="Masked diffusion models on any discrete data: exact, fast, in one command.",
                 args=argv,
                 config=(tyro.conf.FlagCreatePairsOff,),
             )
+            return command
     except SystemExit as stop:
         if stop.code == 0:  # --help
             raise

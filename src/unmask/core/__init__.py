@@ -6,14 +6,14 @@ bound), `estimator` with `points` (how times and masks are drawn), `generalized`
 """
 
 from . import exact, matrices
-from .bound import Bound, estimate_nelbo
+from .bound import Bound, estimate_nelbo, fit_surprise
 from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_joint_gumbel
 from .checks import trusted
 from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, PowerK, Steps, UniformK
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
 from .objective import Draw, Nelbo, Objective, cross_entropy, nelbo, prior, reconstruction
-from .points import iid, lattice, paired, stratified
+from .points import balanced, iid, lattice, paired, stratified
 from .process import Denoiser, Process
 from .schedule import Cosine, Custom, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
 from .streams import Streams
@@ -44,12 +44,14 @@ __all__ = [
     "TokenSteps",
     "TokenTime",
     "UniformK",
+    "balanced",
     "cosine_grid",
     "cross_entropy",
     "draw_categorical",
     "estimate_nelbo",
     "exact",
     "filter_logits",
+    "fit_surprise",
     "generalized_nelbo",
     "generalized_steps_nelbo",
     "iid",

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from . import checks
 from .estimator import Estimator
-from .objective import Nelbo, Objective, nelbo
+from .objective import Nelbo, Objective, cross_entropy, nelbo
 from .process import Denoiser
 from .streams import Streams
 
@@ -64,3 +64,21 @@ def estimate_nelbo(
         Nelbo(diffusion.mean(0), recon.mean(0), prior.mean(0)),
         (diffusion + recon + prior).std(0) / repeats**0.5,
     )
+
+
+@torch.no_grad()
+def fit_surprise(
+    denoiser: Denoiser, x_0: Tensor, estimator: Estimator, *, draws: int = 16, seed: int = 0, condition: Any = None
+) -> Tensor:
+    """The denoiser's mean loss on each token, [V]: the best baseline of one number per token for `Controlled`.
+
+    Fit it on other sequences (or another seed) than it is used on, or the estimate is no longer unbiased.
+    Tokens that never occur get the mean over those that do.
+    """
+    rows = x_0.repeat_interleave(draws, 0)
+    draw = estimator.draw(rows, Streams(seed, torch.arange(len(rows), device=x_0.device)).fork("pilot"), strata=draws)
+    logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)[draw.mask]
+    losses, tokens = cross_entropy(logits, rows, draw.mask).double(), rows[draw.mask].long()
+    total = losses.new_zeros(estimator.process.vocab_size).index_add(0, tokens, losses)
+    count = torch.bincount(tokens, minlength=estimator.process.vocab_size)
+    return torch.where(count > 0, total / count, losses.mean())

@@ -19,7 +19,7 @@ from .streams import Streams
 def draw_categorical(logits: Tensor, streams: Streams) -> Tensor:
     """One token per row of logits [B, ..., V], sample b from stream b: ids [B, ...]."""
     rows = logits.shape[1:-1]
-    return inverse_cdf(logits.flatten(0, -2), streams.uniform(*rows).flatten()).unflatten(0, (len(streams), *rows))
+    return inverse_cdf(logits.flatten(0, -2), streams.uniform(*rows).flatten()).view(len(streams), *rows)
 
 
 def inverse_cdf(logits: Tensor, u: Tensor) -> Tensor:

@@ -10,23 +10,23 @@ a loop that has already checked its data turns value checks off:
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NoReturn
 
 import torch
 from torch import Tensor
 
-_read_values = True
+_trusted = ContextVar("trusted", default=False)
 
 
 @contextmanager
 def trusted() -> Iterator[None]:
     """Inside this block tensors are taken at their word: shapes are checked, values are not."""
-    global _read_values
-    before, _read_values = _read_values, False
+    token = _trusted.set(True)
     try:
         yield
     finally:
-        _read_values = before
+        _trusted.reset(token)
 
 
 def fail(what: str, *, got: object, allowed: str, do: str) -> NoReturn:
@@ -41,7 +41,7 @@ def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
 
 
 def _reads_values() -> bool:
-    return _read_values and not torch.compiler.is_compiling()
+    return not torch.compiler.is_compiling() and not _trusted.get()
 
 
 def positive(x: float | Tensor, what: str) -> None:
@@ -104,10 +104,10 @@ def tokens(x: Tensor, vocab_size: int, *, allow_mask: bool = False) -> None:
         do="add a batch dimension with x[None]",
     )
     require(
-        x.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8),
-        "token ids are not integers",
+        x.dtype in (torch.int64, torch.int32),  # smaller types cannot hold every mask id
+        "token ids have the wrong type",
         got=x.dtype,
-        allowed="an integer tensor",
+        allowed="int64 or int32",
         do="convert them with x.long()",
     )
     if not _reads_values():

@@ -240,8 +240,8 @@ class ExactK(Estimator):
 class Controlled(Estimator):
     """Subtract a baseline whose expectation is known: β·(weight·Σ_{n∈M} b_n − coverage·Σ_n b_n).
 
-    b_n = surprise[x_n], for example −log unigram(x_n). Unbiased for any b and any fixed β; β near 0.6 is
-    best for a unigram baseline (`benchmarks/estimator_variance.py`).
+    b_n = surprise[x_n], for example −log unigram(x_n) with β = 0.6, or better the denoiser's own mean loss on
+    each token (`fit_surprise`) with β = 1. Unbiased for any b and β that do not depend on the draws.
     """
 
     estimator: Estimator

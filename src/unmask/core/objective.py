@@ -10,7 +10,7 @@ it drew. Nats per sequence. GenMD4's objective, whose summand also has the rates
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -39,11 +39,6 @@ class Draw:
     """What the signal left at the largest covered time costs [B]."""
     s: Tensor | None = None
     """The next time of a T-step process [B]; None in continuous time."""
-
-    def rows(self, select: slice | Tensor) -> "Draw":
-        """The draw restricted to some rows."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: v[select] for name, v in values.items() if v is not None})
 
 
 @dataclass(frozen=True)

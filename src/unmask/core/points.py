@@ -36,9 +36,19 @@ def lattice(streams: Streams, strata: int) -> Tensor:
 
 def stratified(streams: Streams, strata: int) -> Tensor:
     """One independent uniform in each of `strata` equal cells, cells dealt to rows by a random rotation."""
-    rotation = (_per_group(streams, strata).uniform() * strata).floor()
-    cell = (streams.index.double() + rotation) % strata
-    return ((cell + streams.fork("points").uniform()) / strata).clamp(_TINY, 1 - _TINY)
+    cell = _cell(streams, strata)
+    return _within(cell, streams.fork("points").uniform(), strata)
+
+
+def balanced(streams: Streams, strata: int) -> Tensor:
+    """Stratified, with places v and 1−v in neighbouring cells, so that trends across cells cancel.
+
+    Matters where the estimate varies with u by its weight, as with an importance law of k.
+    """
+    cell = _cell(streams, strata)
+    neighbours = streams.index // strata * strata + (cell // 2).long()
+    v = streams.fork("points", neighbours).uniform()
+    return _within(cell, torch.where(cell % 2 == 0, v, 1 - v), strata)
 
 
 def paired(streams: Streams, strata: int) -> Tensor:
@@ -56,6 +66,16 @@ def paired(streams: Streams, strata: int) -> Tensor:
     u = stratified(streams.fork("pairs", streams.index // 2), strata // 2)
     u = ((u * 2.0**52).floor() + 0.5) * 2.0**-52
     return torch.where(streams.index % 2 == 0, u, 1 - u)
+
+
+def _cell(streams: Streams, strata: int) -> Tensor:
+    """The cell 0..strata−1 of each row, all different within a group, rotated at random."""
+    rotation = (_per_group(streams, strata).uniform() * strata).floor()
+    return (streams.index.double() + rotation) % strata
+
+
+def _within(cell: Tensor, place: Tensor, strata: int) -> Tensor:
+    return ((cell + place) / strata).clamp(_TINY, 1 - _TINY)
 
 
 def _per_group(streams: Streams, strata: int) -> Streams:

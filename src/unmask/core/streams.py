@@ -47,10 +47,10 @@ class Streams:
     to draw); `step` is the training or sampling step. Successive calls of `uniform` give new numbers.
     """
 
-    def __init__(self, seed: int, index: int | Tensor, step: int = 0):
-        """`index` is a tensor of sample numbers [B], or a count B meaning samples 0..B-1."""
+    def __init__(self, seed: int, index: int | Tensor, step: int = 0, device: torch.device | str | None = None):
+        """`index` is a tensor of sample numbers [B], or a count B meaning samples 0..B-1 on `device`."""
         if isinstance(index, int):
-            index = torch.arange(index)
+            index = torch.arange(index, device=device)
         checks.require(
             0 <= seed < 2**64,
             "seed is out of range",

@@ -35,13 +35,20 @@ class MarkovLaw(Law):
         self.initial, self.transition = rows[0] / sums[0], rows[1:] / sums[1:, None]
 
     @classmethod
-    def random(cls, vocab_size: int, seed: int = 0, concentration: float = 3.0) -> "MarkovLaw":
-        """A chain with Zipf-like letter frequencies whose rows deviate from them by exp(concentration·noise)."""
-        noise = Streams(seed, vocab_size).uniform(vocab_size) - 0.5
-        letters = 1 / torch.arange(1, vocab_size + 1).double()
-        transition = letters * (2 * concentration * noise).exp()
-        transition /= transition.sum(1, keepdim=True)
-        return cls(stationary(transition), transition)
+    def random(cls, vocab_size: int, seed: int = 0) -> "MarkovLaw":
+        """Rows without structure, each uniform on the simplex (Dirichlet(1)); started in its stationary law."""
+        weights = -Streams(seed, vocab_size).uniform(vocab_size).log()
+        return cls.stationary(weights / weights.sum(1, keepdim=True))
+
+    @classmethod
+    def stationary(cls, transition: Tensor) -> "MarkovLaw":
+        """The chain started in the law π with π P = π, which an irreducible chain has once."""
+        size = len(transition)
+        balance = transition.double().T - torch.eye(size, dtype=torch.float64)
+        equations = torch.cat([balance, torch.ones(1, size, dtype=torch.float64)])
+        right = torch.zeros(size + 1, dtype=torch.float64)
+        right[-1] = 1
+        return cls(torch.linalg.lstsq(equations, right).solution.clamp(min=0), transition)
 
     def log_prob(self, x: Tensor) -> Tensor:
         checks.tokens(x, self.vocab_size)
@@ -82,15 +89,6 @@ class MarkovLaw(Law):
         log_marginals = (forward * backward).log()
         check_possible(log_marginals)
         return log_marginals.log_softmax(-1)
-
-
-def stationary(transition: Tensor) -> Tensor:
-    """The row vector π with π P = π and Σ π = 1, of an irreducible chain."""
-    size = len(transition)
-    equations = torch.cat([transition.T - torch.eye(size, dtype=transition.dtype), torch.ones(1, size).double()])
-    right = torch.zeros(size + 1, dtype=transition.dtype)
-    right[-1] = 1
-    return torch.linalg.lstsq(equations, right).solution.clamp(min=0)
 
 
 def _rescale(message: Tensor) -> Tensor:

@@ -1,0 +1,87 @@
+"""The documents tell the truth: their code runs, their commands exist, their tables are the measured ones."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.tables import documents, filled
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks(README, "python"), ids=["bound", "training"])
+def test_readme_python_runs(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_readme_bounds_are_near_the_truth():
+    code = blocks(README, "python")[0]
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for mean, error, truth in re.findall(r"−ELBO ([\d.]+) ± ([\d.]+) nats, −log p ([\d.]+)", printed):
+        assert abs(float(mean) - float(truth)) < 6 * float(error)  # 7 degrees of freedom: 5e-4 each, seed fixed
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_make_targets_exist(document):
+    """Each `make` line of the documents parses and names a target (running `make test` here would never end)."""
+    targets = {
+        line.split()[1] for block in blocks((ROOT / document).read_text(), "bash") for line in block.splitlines()
+    }
+    assert targets
+    for target in targets:
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
+
+
+def test_make_demo_runs():
+    """`make demo` itself, where its environment exists (in CI it always does)."""
+    if not (ROOT / ".venv" / ".ready").exists():
+        pytest.skip("no .venv: the tests run in another environment")
+    done = subprocess.run(["make", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "fails" in done.stdout
+
+
+def test_file_map_is_complete():
+    """Every module of the core and every folder named in the README's map exists, and none is left out."""
+    named = set(re.findall(r"^    (\w+\.py)", README, re.MULTILINE))
+    real = {p.name for p in (ROOT / "src/unmask/core").glob("*.py")} - {"__init__.py", "checks.py", "numeric.py"}
+    assert named == real
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda p: p.name)
+def test_tables_are_the_measured_ones(document):
+    text = document.read_text()
+    assert filled(text) == text, "run `make results`"
+
+
+@pytest.mark.parametrize("document", [*documents(), ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_names_in_the_maths_page_exist():
+    """Every `module.name` or `Class.method` in the page's first table is real."""
+    import importlib
+
+    import unmask.core
+
+    page = (ROOT / "docs/maths.md").read_text()
+    missing = []
+    for owner, name in re.findall(r"`([\w]+)\.(\w+)`", page):
+        if hasattr(unmask.core, owner):
+            found = hasattr(getattr(unmask.core, owner), name)
+        else:
+            found = hasattr(importlib.import_module(f"unmask.core.{owner}"), name)
+        missing += [] if found else [f"{owner}.{name}"]
+    assert not missing

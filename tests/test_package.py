@@ -1,0 +1,50 @@
+"""The built wheel, installed alone in a clean environment and used."""
+
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    subprocess.run(build, capture_output=True, check=True)
+    return next(out.glob("*.whl"))
+
+
+def test_wheel_holds_the_package_and_its_licence(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    packaged = {name for name in names if name.startswith("unmask/")}
+    sources = {f"unmask/{p.relative_to(ROOT / 'src/unmask').as_posix()}" for p in (ROOT / "src/unmask").rglob("*.py")}
+    assert packaged == sources | {"unmask/py.typed"}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_wheel_works_in_a_clean_environment(wheel, tmp_path):
+    """A fresh environment with the wheel; its dependencies (torch …) are borrowed from this one."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    python = tmp_path / "env" / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip())
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    code = (
+        "import unmask.core, torch; print(unmask.core.__file__);"
+        "print(unmask.core.Linear().alpha(torch.tensor([0.25])).item())"
+    )
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    where, value = done.stdout.splitlines()
+    assert Path(where).is_relative_to(site)
+    assert value == "0.75"
+    command = subprocess.run(
+        [str(tmp_path / "env" / "bin" / "unmask"), "--version"], capture_output=True, text=True, check=True
+    )
+    assert command.stdout.startswith("unmask ")
