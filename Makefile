@@ -33,14 +33,14 @@ test: lint
 	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(READY)
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
 
 results: $(READY)
 	$(BIN)/python -m benchmarks.tables
