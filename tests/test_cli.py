@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-UNMASK = [sys.executable, "-c", "import sys; from unmask.cli.main import main; sys.exit(main())"]
+UNMASK = [sys.executable, "-m", "unmask"]
 
 
 def run(*arguments, **options):

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from unmask.core import Cosine, Geometric, Linear, Polynomial, Schedule
+from unmask.mistakes import extra
 
 SCHEDULES: dict[str, Schedule] = {
     "linear": Linear(),
@@ -16,13 +17,7 @@ SCHEDULES: dict[str, Schedule] = {
 
 def draw_schedules(path: Path) -> None:
     """The paper's Figure 1: α_t of each schedule, and the weight −α'_t/(1−α_t) of its cross-entropy."""
-    try:
-        import matplotlib as mpl
-    except ModuleNotFoundError:
-        raise ValueError(
-            'pictures need matplotlib: got no such package, allowed is 3.8 or later; pip install "unmask[plot]"'
-        ) from None
-    mpl.use("Agg")
+    extra("matplotlib", "plot", "a picture").use("Agg")
     from matplotlib import pyplot as plt
 
     t = torch.linspace(0, 1, 501, dtype=torch.float64)[1:-1]

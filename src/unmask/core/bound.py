@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import checks
+from ..mistakes import require
 from .estimator import Estimator
 from .objective import Nelbo, Objective, cross_entropy, nelbo
 from .process import Denoiser
@@ -43,7 +43,7 @@ def estimate_nelbo(
     The draws of a group are spread over the time axis together, so only whole groups are independent: the
     standard error is that of the mean over groups. Takes B·draws·repeats evaluations of the denoiser.
     """
-    checks.require(
+    require(
         draws >= 1 and repeats >= 2,
         "too few evaluations for an error bar",
         got=f"draws={draws}, repeats={repeats}",

@@ -11,6 +11,7 @@ never drawn (App. F of the paper noticed it as an "implicit top-p"). It is kept 
 import torch
 from torch import Tensor
 
+from ..mistakes import require
 from . import checks
 from .numeric import softmax_dtype
 from .streams import Streams
@@ -56,7 +57,7 @@ def filter_logits(
 
 
 def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    checks.require(
+    require(
         0 <= temperature < float("inf"),
         "temperature is out of range",
         got=temperature,
@@ -70,7 +71,7 @@ def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 
 
 def _keep_top_k(logits: Tensor, top_k: int) -> Tensor:
-    checks.require(
+    require(
         top_k >= 1, "top_k is out of range", got=top_k, allowed="an integer >= 1", do="leave it out to keep all tokens"
     )
     threshold = logits.topk(min(top_k, logits.shape[-1]), dim=-1).values[..., -1:]
@@ -78,7 +79,7 @@ def _keep_top_k(logits: Tensor, top_k: int) -> Tensor:
 
 
 def _keep_top_p(logits: Tensor, top_p: float) -> Tensor:
-    checks.require(
+    require(
         0 < top_p <= 1,
         "top_p is out of range",
         got=top_p,

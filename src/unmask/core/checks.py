@@ -11,10 +11,11 @@ a loop that has already checked its data turns value checks off:
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NoReturn
 
 import torch
 from torch import Tensor
+
+from ..mistakes import fail, require
 
 _trusted = ContextVar("trusted", default=False)
 
@@ -27,17 +28,6 @@ def trusted() -> Iterator[None]:
         yield
     finally:
         _trusted.reset(token)
-
-
-def fail(what: str, *, got: object, allowed: str, do: str) -> NoReturn:
-    """Raise the one error of this package: what is wrong, what was got, what is allowed, what to do."""
-    raise ValueError(f"{what}: got {got}, allowed is {allowed}; {do}")
-
-
-def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
-    """`fail` unless `ok`."""
-    if not ok:
-        fail(what, got=got, allowed=allowed, do=do)
 
 
 def _reads_values() -> bool:

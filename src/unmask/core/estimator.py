@@ -21,6 +21,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ..mistakes import require
 from . import checks
 from .grid import check_grid
 from .objective import Draw, prior, reconstruction
@@ -83,7 +84,7 @@ class LogSnr(Estimator):
     def __post_init__(self) -> None:
         _check_scalar(self.process.schedule)
         low, high = self._interval()
-        checks.require(
+        require(
             low < high,
             "the log-SNR interval is empty",
             got=f"[{low:.3g}, {high:.3g}] within the schedule's range",
@@ -249,7 +250,7 @@ class Controlled(Estimator):
     beta: float = 0.6
 
     def __post_init__(self) -> None:
-        checks.require(
+        require(
             self.surprise.shape == (self.process.vocab_size,),
             "the baseline has the wrong shape",
             got=tuple(self.surprise.shape),
@@ -310,7 +311,7 @@ def _alpha_drop(schedule: Schedule, first: float, last: float) -> float:
 
 def _check_scalar(schedule: Schedule) -> None:
     one = schedule.alpha(torch.tensor(0.5, dtype=torch.float64))
-    checks.require(
+    require(
         one.ndim == 0,
         "this estimator needs one schedule for all tokens",
         got=repr(schedule),

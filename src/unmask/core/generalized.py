@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from . import checks
+from ..mistakes import fail
 from .estimator import Estimator, draw_steps, independent_masks
 from .grid import check_grid
 from .numeric import softmax_dtype
@@ -87,7 +87,7 @@ def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Pr
     KL(q(x_s|x_t,x_0) ‖ p(x_s|x_t)) = ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x.
     """
     if draw.s is None:
-        checks.fail(
+        fail(
             "the draw has no next time s",
             got="a continuous-time draw",
             allowed="a draw of TokenSteps",

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from ..mistakes import require
 from . import checks
 
 
@@ -19,7 +20,7 @@ def cosine_grid(num_steps: int) -> Tensor:
 
 
 def _falling_fractions(num_steps: int) -> Tensor:
-    checks.require(
+    require(
         num_steps >= 1,
         "the number of steps is not positive",
         got=num_steps,
@@ -31,7 +32,7 @@ def _falling_fractions(num_steps: int) -> Tensor:
 
 def check_grid(grid: Tensor) -> None:
     """A grid has at least two times in [0, 1], strictly decreasing."""
-    checks.require(
+    require(
         grid.ndim == 1 and len(grid) >= 2,
         "the grid has the wrong shape",
         got=tuple(grid.shape),
@@ -39,7 +40,7 @@ def check_grid(grid: Tensor) -> None:
         do="use uniform_grid(T) or cosine_grid(T)",
     )
     checks.times(grid, "a grid time")
-    checks.require(
+    require(
         bool((grid.diff() < 0).all()),
         "the grid does not decrease",
         got=[round(t, 6) for t in grid[:4].tolist()],

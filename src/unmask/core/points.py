@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from . import checks
+from ..mistakes import require
 from .streams import Streams
 
 _TINY = 2.0**-53
@@ -56,7 +56,7 @@ def paired(streams: Streams, strata: int) -> Tensor:
 
     u is put on the 2^-52 half-grid, where 1−u is exact, so the pair is exactly symmetric.
     """
-    checks.require(
+    require(
         strata % 2 == 0,
         "paired draws need pairs",
         got=f"groups of {strata}",

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ..mistakes import require
 from . import checks
 from .categorical import inverse_cdf
 from .numeric import log1mexp, softmax_dtype
@@ -37,7 +38,7 @@ class Process:
     vocab_size: int
 
     def __post_init__(self) -> None:
-        checks.require(
+        require(
             self.vocab_size >= 1,
             "vocabulary size is not positive",
             got=self.vocab_size,

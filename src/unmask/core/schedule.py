@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..mistakes import require
 from . import checks
 from .numeric import log1mexp, log_of_complement_pair
 
@@ -158,7 +159,7 @@ class Geometric(Schedule):
 
     def __init__(self, beta_min: float = 1e-5, beta_max: float = 20.0):
         checks.positive(beta_min, "β̄min")
-        checks.require(
+        require(
             beta_max > beta_min,
             "β̄max is not above β̄min",
             got=f"β̄min={beta_min}, β̄max={beta_max}",
@@ -240,7 +241,7 @@ class Custom(Schedule):
         alpha = self._alpha(t)
         checks.same_shape(alpha, t, "α(t) of the custom schedule")
         start = alpha[0].item()
-        checks.require(
+        require(
             abs(start - 1) <= 1e-9,
             "the custom schedule does not start at α(0) = 1",
             got=f"α(0) = {start}",
@@ -249,14 +250,14 @@ class Custom(Schedule):
         )
         rise = alpha.diff()
         worst = int(rise.nan_to_num(nan=torch.inf).argmax())
-        checks.require(
+        require(
             bool((rise <= 0).all()),
             "the custom schedule is not decreasing",
             got=f"α({t[worst]:.4f}) = {alpha[worst]:.6g} then α({t[worst + 1]:.4f}) = {alpha[worst + 1]:.6g}",
             allowed="α(t) non-increasing on [0, 1]",
             do="check the function's sign and domain",
         )
-        checks.require(
+        require(
             alpha[-1].item() >= 0,
             "the custom schedule leaves [0, 1]",
             got=f"α(1) = {alpha[-1].item()}",
@@ -302,7 +303,7 @@ class Shifted(Schedule):
     """(1−2ε)α_t + ε around any schedule: neither end is reached (the form of the paper's experiments)."""
 
     def __init__(self, schedule: Schedule, epsilon: float = 1e-4):
-        checks.require(
+        require(
             0 < epsilon < 0.5,
             "shift ε is out of range",
             got=epsilon,
@@ -342,7 +343,7 @@ class TokenPolynomial(Schedule):
     """
 
     def __init__(self, w: Tensor):
-        checks.require(
+        require(
             w.ndim == 1 and w.is_floating_point(),
             "token weights w have the wrong form",
             got=f"{w.dtype} of shape {tuple(w.shape)}",

@@ -11,7 +11,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from . import checks
+from ..mistakes import require
 
 _LOW32 = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -51,14 +51,14 @@ class Streams:
         """`index` is a tensor of sample numbers [B], or a count B meaning samples 0..B-1 on `device`."""
         if isinstance(index, int):
             index = torch.arange(index, device=device)
-        checks.require(
+        require(
             0 <= seed < 2**64,
             "seed is out of range",
             got=seed,
             allowed="0 <= seed < 2**64",
             do="pass a non-negative integer",
         )
-        checks.require(
+        require(
             0 <= step <= _LOW32,
             "step is out of range",
             got=step,

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ...mistakes import require
 from .. import checks
 from ..categorical import inverse_cdf
 from ..streams import Streams
@@ -15,7 +16,7 @@ class MarkovLaw(Law):
 
     def __init__(self, initial: Tensor, transition: Tensor):
         vocab_size = len(initial)
-        checks.require(
+        require(
             initial.ndim == 1 and transition.shape == (vocab_size, vocab_size),
             "the chain has the wrong shape",
             got=f"initial {tuple(initial.shape)}, transition {tuple(transition.shape)}",
@@ -24,7 +25,7 @@ class MarkovLaw(Law):
         )
         rows = torch.cat([initial[None], transition]).double()
         sums = rows.sum(1)
-        checks.require(
+        require(
             bool((rows >= 0).all()) and bool(((sums - 1).abs() < 1e-6).all()),
             "the chain's rows are not distributions",
             got=f"smallest entry {rows.min().item():.3g}, row sums {sums.min().item():.9g}..{sums.max().item():.9g}",

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ...mistakes import require
 from .. import checks
 from ..categorical import inverse_cdf
 from ..streams import Streams
@@ -13,7 +14,7 @@ class TableLaw(Law):
     """p(x) given as a table of shape [V] * N."""
 
     def __init__(self, probs: Tensor):
-        checks.require(
+        require(
             probs.ndim >= 1 and len(set(probs.shape)) == 1,
             "the table has the wrong shape",
             got=tuple(probs.shape),
@@ -21,7 +22,7 @@ class TableLaw(Law):
             do="reshape it to [V] * N",
         )
         total = probs.double().sum().item()
-        checks.require(
+        require(
             bool((probs >= 0).all()) and abs(total - 1) < 1e-6,
             "the table is not a distribution",
             got=f"smallest entry {probs.min().item():.3g}, sum {total:.9g}",
@@ -72,7 +73,7 @@ class TableLaw(Law):
         return log_marginals.log_softmax(-1)
 
     def _check_length(self, length: int) -> None:
-        checks.require(
+        require(
             length == self.length,
             "the sequences do not fit the table",
             got=f"length {length}",
@@ -83,7 +84,7 @@ class TableLaw(Law):
 
 def check_possible(log_marginals: Tensor) -> None:
     """Nothing can be said about x_0 given an x_t that cannot occur."""
-    checks.require(
+    require(
         bool((log_marginals > -torch.inf).any(-1).all()),
         "the visible tokens cannot occur under this law",
         got="a context of probability 0",

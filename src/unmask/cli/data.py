@@ -1,0 +1,116 @@
+"""`unmask data prepare` and `unmask data info`: what they print."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
+
+from unmask.data import Dataset, Plan, Split, prepare
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> None:
+    """Prepare with a progress bar; say what came out, or how to go on if stopped."""
+    console = Console(quiet=as_json)
+    columns = (
+        TextColumn("preparing"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("prepare", total=None)
+        try:
+            prepare(
+                plan,
+                out,
+                workers=workers or os.cpu_count() or 1,
+                start=lambda total: bar.update(task, total=total),
+                advance=lambda weight: bar.advance(task, weight),
+            )
+        except KeyboardInterrupt:
+            bar.stop()
+            Console(stderr=True).print(f"stopped; finished parts are kept in {out}: the same command goes on")
+            raise
+    show_info(out, examples=2, as_json=as_json)
+
+
+def show_info(folder: Path, examples: int, as_json: bool) -> None:
+    """A table of the splits, a histogram of lengths where rows differ, and a few examples."""
+    dataset = Dataset(folder)
+    manifest = dataset.manifest
+    if as_json:
+        document = asdict(manifest) | {"rows_per_split": {name: len(dataset.split(name)) for name in dataset.splits}}
+        print(json.dumps(document, ensure_ascii=False))
+        return
+    console = Console()
+    console.print(f"{folder}: {manifest.plan['source']}", markup=False, highlight=False)
+    console.print(f"vocabulary: {dataset.vocabulary} (V = {dataset.vocabulary.size:,})", highlight=False)
+    console.print(_layout(dataset), highlight=False)
+    console.print(_splits_table(dataset))
+    first = dataset.split(dataset.splits[0])
+    if manifest.rows and not np.all(first.lengths == first.length):
+        console.print(_histogram(first), highlight=False)
+    if manifest.dropped:
+        console.print(f"{manifest.dropped:,} documents longer than {manifest.length} tokens were left out")
+    for row in range(min(examples, len(first))):
+        console.print(_example(dataset, first, row), markup=False, highlight=False)
+
+
+def _layout(dataset: Dataset) -> str:
+    manifest = dataset.manifest
+    if not manifest.rows:
+        return f"packed text, cut into sequences of {manifest.length} tokens"
+    shape = " × ".join(map(str, manifest.shape))
+    classes = f", {len(manifest.label_names)} classes" if manifest.label_names else ""
+    return f"one document per row, {shape} tokens{classes}"
+
+
+def _splits_table(dataset: Dataset) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("split", "tokens", "documents", "rows"):
+        table.add_column(heading, justify="left" if heading == "split" else "right")
+    for name, part in dataset.manifest.splits.items():
+        table.add_row(name, f"{part.tokens:,}", f"{part.documents:,}", f"{_rows(dataset, name):,}")
+    return table
+
+
+def _rows(dataset: Dataset, name: str) -> int:
+    try:
+        return len(dataset.split(name))
+    except ValueError:  # shorter than one sequence
+        return 0
+
+
+def _histogram(split: Split, width: int = 48) -> str:
+    counts, _ = np.histogram(split.lengths, bins=width, range=(0, split.length))
+    bars = "".join(_BLOCKS[int(np.ceil(8 * c / max(counts.max(), 1)))] for c in counts)
+    half, most = np.quantile(split.lengths, [0.5, 0.95]).astype(int)
+    return f"lengths 0 {bars} {split.length}   (half are at most {half}, 95 % at most {most})"
+
+
+def _example(dataset: Dataset, split: Split, row: int) -> str:
+    batch = split.read(np.array([row]))
+    tokens = batch.tokens[0] if batch.valid is None else batch.tokens[0][batch.valid[0]]
+    names = dataset.manifest.label_names
+    label = f" [{names[int(batch.labels[0])]}]" if batch.labels is not None and names else ""
+    if len(split.shape) > 1 and dataset.vocabulary.size == 256:
+        return f"row {row}{label}\n{_picture(tokens)}"
+    text = dataset.vocabulary.decode(tokens)
+    return f"row {row}{label}: {text[:300]!r}{'…' if len(text) > 300 else ''}"
+
+
+def _picture(pixels: NDArray[Any], width: int = 32) -> str:
+    """A small image in characters, two columns for each pixel."""
+    grey = pixels.mean(-1) if pixels.ndim == 3 else pixels
+    step = max(1, grey.shape[1] // width)
+    return "\n".join("".join(_BLOCKS[int(v) * 8 // 255] * 2 for v in line) for line in grey[::step, ::step])

@@ -1,0 +1,88 @@
+"""Choosing a vocabulary for a source: by name, by file, or from the data itself."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from ..mistakes import fail
+from .sources import Part, Source
+from .vocabulary import Bytes, Characters, Integers, Subwords, Vocabulary, as_text
+from .vocabulary import load as load_vocabulary
+
+MANY = 512
+"""Text with more different characters than this is better served by bytes or BPE."""
+BPE_SAMPLE = 256 << 20
+"""How many characters a BPE is trained on at most, spread evenly over the source."""
+ALLOWED = (
+    "characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, or a tokenizer.json / vocabulary.json"
+)
+
+
+def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int = 1) -> Vocabulary:
+    """The vocabulary a user asked for; None chooses by the content.
+
+    The end of text joins it where documents are packed one after another, or rows differ in length.
+    """
+    eos = source.values is None and not source.one_document
+    kind, _, argument = (name or _natural(source)).partition(":")
+    if name is None and kind == "characters" and not rows:
+        symbols = alphabet(source, workers)
+        return Characters(symbols, eos) if len(symbols) <= MANY else Bytes(eos)
+    makers: dict[str, Callable[[], Vocabulary]] = {
+        "characters": lambda: Characters(alphabet(source, workers), eos),
+        "alphabet": lambda: Characters(argument, eos),
+        "bytes": lambda: Bytes(eos),
+        "pixels": lambda: Integers(256),
+        "integers": lambda: Integers(_number(argument)),
+        "bpe": lambda: Subwords.train(_sample(source), _number(argument)),
+        "gpt2": lambda: Subwords.pretrained("gpt2"),
+    }
+    if kind in makers:
+        return makers[kind]()
+    path = Path(name or kind)
+    if not path.exists():
+        fail("unknown vocabulary", got=name, allowed=ALLOWED, do="name one of them")
+    return load_vocabulary(path) if path.name == "vocabulary.json" else Subwords.load(path)
+
+
+def _natural(source: Source) -> str:
+    return "characters" if source.values is None else f"integers:{source.values}"
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        fail("the vocabulary needs a size", got=repr(text), allowed="a whole number, as in bpe:8192", do="add it")
+    return int(text)
+
+
+def alphabet(source: Source, workers: int) -> str:
+    """All characters of a source, sorted: one pass over it, in parallel."""
+    parts = list(source.parts)
+    if workers <= 1 or len(parts) <= 1:
+        found = set().union(*map(_characters, parts))
+    else:
+        with ProcessPoolExecutor(min(workers, len(parts)), mp_context=get_context("spawn")) as pool:
+            found = set().union(*pool.map(_characters, parts))
+    if not found:
+        fail("the source holds no tokens", got="no text", allowed="at least one character", do="check the source")
+    return "".join(sorted(found))
+
+
+def _characters(part: Part) -> set[str]:
+    found: set[str] = set()
+    for piece in part.pieces():
+        found.update(as_text(piece.content))
+    return found
+
+
+def _sample(source: Source) -> Iterator[str]:
+    share = max(1, BPE_SAMPLE // max(1, len(source.parts)))
+    for part in source.parts:
+        taken = 0
+        for piece in part.pieces():
+            text = as_text(piece.content)
+            yield text
+            taken += len(text)
+            if taken >= share:
+                break

@@ -1,0 +1,158 @@
+"""Prepared data, read through memory maps: rows by number, batches by (seed, step)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mistakes import fail, require
+from . import vocabulary
+from .files import digest
+from .manifest import Manifest, SplitPart
+from .order import Indices, epoch_key, mix, rows_of_step
+from .vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of token ids, which of them count, and their classes."""
+
+    tokens: NDArray[np.int64]
+    """[B, ...], padding filled with the end-of-text id (or 0)."""
+    valid: NDArray[np.bool_] | None
+    """Like tokens, false at padding; None if everything counts."""
+    labels: NDArray[np.int64] | None
+    rows: Indices
+    """The numbers of the rows, for error messages."""
+
+
+class Dataset:
+    """A folder of prepared data."""
+
+    def __init__(self, folder: Path | str):
+        self.folder = Path(folder)
+        self.manifest = Manifest.load(self.folder)
+        self.vocabulary: Vocabulary = vocabulary.load(self.folder / "vocabulary.json")
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits."""
+        return list(self.manifest.splits)
+
+    def split(self, name: str, length: int | None = None) -> "Split":
+        """One split; packed data can be cut to any length."""
+        if name not in self.manifest.splits:
+            fail(
+                f"{self.folder} has no split {name!r}", got=name, allowed=", ".join(self.splits), do="name one of them"
+            )
+        return Split(self, self.manifest.splits[name], length)
+
+    def verify(self) -> None:
+        """Compare every shard with its hash."""
+        for shard in self.manifest.shards:
+            if digest(self.folder / shard.file) != shard.sha256:
+                fail(
+                    f"{self.folder / shard.file} is damaged",
+                    got="another hash",
+                    allowed=shard.sha256,
+                    do="prepare the data again",
+                )
+
+
+class Split:
+    """The rows of one split."""
+
+    def __init__(self, dataset: Dataset, part: SplitPart, length: int | None = None):
+        manifest = dataset.manifest
+        self._dataset, self._part, self._packed = dataset, part, not manifest.rows
+        require(
+            length is None or (self._packed and length >= 1),
+            "the length cannot be chosen here",
+            got=length,
+            allowed="None for rows, >= 1 for packed data",
+            do="prepare the data with that length",
+        )
+        self.length = length or manifest.length
+        self.shape = (self.length,) if self._packed else tuple(manifest.shape)
+        self.tokens = part.tokens
+        self.documents = part.documents
+        self._dtype = np.dtype(manifest.dtype)
+        starts = np.cumsum([0] + [s.stop - s.start for s in part.segments])
+        self._starts = starts.astype(np.int64)
+        if self._packed and self.tokens < self.length:
+            fail(
+                "the split is shorter than one sequence",
+                got=f"{self.tokens} tokens",
+                allowed=f"at least {self.length}",
+                do="use more data, a larger share for this split, or a shorter length",
+            )
+
+    def __len__(self) -> int:
+        """The number of rows; of packed data, the whole windows there are."""
+        return self.tokens // self.length if self._packed else self._part.documents
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of tokens of each row that count."""
+        if self._part.lengths:
+            return np.load(self._dataset.folder / self._part.lengths).astype(np.int64)  # type: ignore[no-any-return]
+        return np.full(len(self), self.length, dtype=np.int64)
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The class of each row."""
+        if not self._part.labels:
+            return None
+        return np.load(self._dataset.folder / self._part.labels).astype(np.int64)  # type: ignore[no-any-return]
+
+    @cached_property
+    def _row_starts(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
+    @cached_property
+    def _maps(self) -> list[NDArray[Any]]:
+        manifest, folder = self._dataset.manifest, self._dataset.folder
+        opened = {
+            s.shard: np.memmap(folder / manifest.shards[s.shard].file, dtype=self._dtype, mode="r")
+            for s in self._part.segments
+            if manifest.shards[s.shard].tokens
+        }
+        return [opened[s.shard][s.start : s.stop] for s in self._part.segments if s.shard in opened]
+
+    def stream(self, start: int, count: int) -> NDArray[Any]:
+        """Tokens start..start+count of the split, across shards."""
+        found: list[NDArray[Any]] = []
+        piece = int(np.searchsorted(self._starts, start, side="right")) - 1
+        while count > 0:
+            inside = start - int(self._starts[piece])
+            taken = self._maps[piece][inside : inside + count]
+            found.append(taken)
+            start, count, piece = start + len(taken), count - len(taken), piece + 1
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def read(self, rows: Indices, shift: Indices | int = 0) -> Batch:
+        """Rows by number. Windows of packed data start `shift` tokens later, as far as the split reaches."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if self._packed:
+            starts = np.minimum(rows * self.length + shift, self.tokens - self.length)
+            tokens = np.stack([self.stream(int(s), self.length) for s in starts])
+            return Batch(tokens.astype(np.int64), None, None, rows)
+        lengths = self.lengths[rows]
+        fill = self._dataset.vocabulary.eos_id or 0
+        tokens = np.full((len(rows), self.length), fill, dtype=np.int64)
+        for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+            tokens[i, :length] = self.stream(int(self._row_starts[row]), int(length))
+        valid = None if self._part.lengths is None else np.arange(self.length) < lengths[:, None]
+        labels = None if self.labels is None else self.labels[rows]
+        return Batch(tokens.reshape(len(rows), *self.shape), valid, labels, rows)
+
+    def batch(self, seed: int, step: int, batch_size: int, rank: int = 0, ranks: int = 1) -> Batch:
+        """The batch of a step: shuffled within each epoch; packed windows are shifted anew in each epoch."""
+        epoch, rows = rows_of_step(len(self), seed, step, batch_size, rank, ranks)
+        if not self._packed:
+            return self.read(rows)
+        shift = mix(epoch_key(seed, epoch).view(np.uint64)) % np.uint64(self.length)
+        return self.read(rows, shift.astype(np.int64))

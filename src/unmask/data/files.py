@@ -1,0 +1,151 @@
+"""Files: compressed or not, in pieces, written so that a half-written one is never seen."""
+
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ..mistakes import fail
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+BLOCK = 1 << 20
+"""Bytes read at once."""
+_SEARCH = 1 << 16
+"""How far to look for a place to cut."""
+
+Cut = Callable[[bytes], int]
+"""Where in these bytes a new piece may start; −1 if nowhere."""
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the suffix says so: then the file cannot be read from the middle."""
+    return path.suffix in _OPENERS
+
+
+def suffix(path: Path) -> str:
+    """The suffix that says what is in the file, compression aside."""
+    return Path(path.stem).suffix.lower() if is_compressed(path) else path.suffix.lower()
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading, decompressing by its suffix."""
+    opener = _OPENERS.get(path.suffix)
+    return opener(path, "rb") if opener else path.open("rb")
+
+
+def after_newline(data: bytes) -> int:
+    """A new line starts a piece."""
+    return data.find(b"\n") + 1 or -1
+
+
+def before_record(data: bytes) -> int:
+    """A FASTA header starts a piece."""
+    return data.find(b"\n>") + 1 or -1
+
+
+def after_space(data: bytes) -> int:
+    """A piece of running text starts after white space; without any, at the next whole UTF-8 character."""
+    places = [p for p in (data.find(b"\n"), data.find(b" ")) if p >= 0]
+    if places:
+        return min(places) + 1
+    return next((i for i in range(1, min(5, len(data))) if data[i] & 0xC0 != 0x80), -1)
+
+
+def ranges(path: Path, size: int) -> list[tuple[int, int]]:
+    """Byte ranges of about `size` that cover a file; a compressed file is one range, its end unknown (−1)."""
+    if is_compressed(path):
+        return [(0, -1)]
+    total = path.stat().st_size
+    return [(start, min(start + size, total)) for start in range(0, total, size)] or [(0, 0)]
+
+
+def read_range(path: Path, start: int, stop: int, cut: Cut) -> Iterator[bytes]:
+    """The bytes between two cuts, in blocks that end at cuts.
+
+    Each range begins at the first cut after `start` (the very beginning for 0) and ends at the first cut after
+    `stop`, so that neighbouring ranges fit together whatever their nominal borders. stop −1 means to the end.
+    """
+    with open_bytes(path) as file:
+        position = _next_cut(file, start, cut) if start else 0
+        end = -1 if stop < 0 else _next_cut(file, stop, cut)
+        file.seek(position)
+        rest = b""
+        while end < 0 or position < end:
+            block = file.read(BLOCK if end < 0 else min(BLOCK, end - position))
+            if not block:
+                break
+            position += len(block)
+            rest += block
+            place = _last_cut(rest, cut)
+            if place > 0:
+                yield rest[:place]
+                rest = rest[place:]
+        if rest:
+            yield rest
+
+
+def _next_cut(file: IO[bytes], position: int, cut: Cut) -> int:
+    """The first cut after a position; the end of the file if there is none."""
+    file.seek(position)
+    window = b""
+    while True:
+        block = file.read(_SEARCH)
+        window += block
+        place = cut(window)
+        if place > 0:
+            return position + place
+        if not block:
+            return position + len(window)
+
+
+def _last_cut(data: bytes, cut: Cut) -> int:
+    """A cut near the end of a block: found in its last part, so that the rest stays small; −1 if there is none."""
+    start = max(0, len(data) - _SEARCH)
+    while True:
+        place = cut(data[start:])
+        if place > 0:
+            return start + place
+        if start == 0:
+            return -1
+        start = max(0, start - _SEARCH)
+
+
+@contextmanager
+def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Write a file so that it appears under its name only when it is complete and on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def digest(path: Path, algorithm: str = "sha256") -> str:
+    """The hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def fetch(url: str, path: Path, md5: str | None = None) -> Path:
+    """Fetch a file once; check it, also when it was there already."""
+    if not path.exists():
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer, written_whole(path) as file:  # noqa: S310
+                while block := answer.read(BLOCK):
+                    file.write(block)
+        except OSError as error:
+            fail(f"{url} could not be fetched", got=error, allowed="a connection", do=f"fetch it by hand to {path}")
+    if md5 and (got := digest(path, "md5")) != md5:
+        fail(f"{path} is damaged or another file", got=f"md5 {got}", allowed=md5, do="delete it and try again")
+    return path

@@ -1,0 +1,287 @@
+"""Preparation: documents → token shards with a manifest.
+
+The source is read part by part in parallel processes. A finished part is a folder under `.preparing/` that appears
+whole; a run that is stopped goes on from the finished parts when the same command is given again. What is
+written depends on the plan only, not on the number of workers or on interruptions.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..mistakes import fail
+from .choose import choose_vocabulary
+from .files import written_whole
+from .gather import TALLY, gather
+from .manifest import FILE, Manifest
+from .order import mix
+from .sources import Part, Piece, Reading, Source, find_source
+from .vocabulary import Vocabulary
+from .vocabulary import load as load_vocabulary
+
+WORK = ".preparing"
+_GOLDEN_RATIO = 0.6180339887498949
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to read and what to make of it. The same plan on the same files writes the same bytes."""
+
+    source: str
+    """A path, a folder, a pattern, hub:ID, or a known name (`unmask.data.sources.NAMES`)."""
+    kind: str | None = None
+    """How to read it (`unmask.data.sources.KINDS`); None: by its files."""
+    reading: Reading = field(default_factory=Reading)
+    vocabulary: str | None = None
+    """See `choose.ALLOWED`; None: by the content."""
+    length: int | None = None
+    """Tokens per row; None: the longest document (rows) or 256 (packed)."""
+    rows: bool | None = None
+    """One document per row, or packed end to end; None: what is natural for the source."""
+    valid: float = 0.05
+    test: float = 0.05
+    """Shares held out where the source has no splits of its own; the rest is train."""
+    seed: int = 0
+    """Decides which documents are held out."""
+
+    def __post_init__(self) -> None:
+        if min(self.valid, self.test) < 0 or self.valid + self.test >= 1:
+            got = f"valid {self.valid}, test {self.test}"
+            fail("the held-out shares are out of range", got=got, allowed="each >= 0, together < 1", do="lower them")
+        if self.length is not None and self.length < 1:
+            fail("the length is not positive", got=self.length, allowed="an integer >= 1", do="pass the tokens per row")
+
+    @property
+    def fractions(self) -> dict[str, float]:
+        return {name: share for name, share in (("valid", self.valid), ("test", self.test)) if share}
+
+    def to_json(self, source: Source, rows: bool) -> dict[str, Any]:
+        """The plan in words, with a fingerprint of the files it was made for."""
+        reading = {k: v for k, v in asdict(self.reading).items() if k != "cache"}
+        files = repr([(part, part.weight) for part in source.parts])
+        return {
+            **{k: v for k, v in asdict(self).items() if k != "reading"},
+            **reading,
+            "rows": rows,
+            "files": hashlib.blake2b(files.encode(), digest_size=8).hexdigest(),
+        }
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a worker needs to encode one part."""
+
+    part: Part
+    number: int
+    vocabulary: Vocabulary
+    rows: bool
+    longest: int | None
+    by_document: bool
+    plan: Plan
+    work: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.work / f"part-{self.number:06d}"
+
+
+@dataclass
+class _Tally:
+    """What one part gave to one split."""
+
+    tokens: int = 0
+    documents: int = 0
+    lengths: list[int] = field(default_factory=list)
+    labels: list[int | str | None] = field(default_factory=list)
+
+
+def prepare(
+    plan: Plan, out: Path, *, workers: int = 1, start: Progress = lambda _: None, advance: Progress = lambda _: None
+) -> Manifest:
+    """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun.
+
+    `start` is told the total weight of the work, `advance` the weight of each part when it is done.
+    """
+    source = find_source(plan.source, plan.kind, plan.reading)
+    rows = source.rows if plan.rows is None else plan.rows
+    document = plan.to_json(source, rows)
+    if (out / FILE).exists():
+        manifest = Manifest.load(out)
+        _check_same(manifest.plan, document, out)
+        return manifest
+    work = out / WORK
+    _claim(work, document, out)
+    try:
+        manifest = _carry_out(plan, source, rows, document, work, out, workers, start, advance)
+    except ValueError:  # the data or the plan is wrong: nothing here can be gone on with
+        _discard(out)
+        raise
+    shutil.rmtree(work)
+    return manifest
+
+
+def _discard(out: Path) -> None:
+    """Remove what preparation wrote into a folder that was empty before, and the folder."""
+    for name in (WORK, "shards"):
+        shutil.rmtree(out / name, ignore_errors=True)
+    for path in (out / "vocabulary.json", *out.glob("*.lengths.npy"), *out.glob("*.labels.npy")):
+        path.unlink(missing_ok=True)
+    if not any(out.iterdir()):
+        out.rmdir()
+
+
+def _carry_out(
+    plan: Plan,
+    source: Source,
+    rows: bool,
+    document: dict[str, Any],
+    work: Path,
+    out: Path,
+    workers: int,
+    start: Progress,
+    advance: Progress,
+) -> Manifest:
+    vocabulary = _vocabulary(plan, source, rows, work, workers)
+    longest = plan.length if rows else None
+    jobs = [
+        _Job(part, i, vocabulary, rows, longest, not source.one_document, plan, work)
+        for i, part in enumerate(source.parts)
+    ]
+    start(sum(job.part.weight for job in jobs))
+    for job in _encoded(jobs, workers):
+        advance(job.part.weight)
+    return gather([job.folder for job in jobs], source, vocabulary, out, plan.length, plan.fractions, document)
+
+
+def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int) -> Vocabulary:
+    """Choose the vocabulary once; work that goes on uses the one it began with."""
+    path = work / "vocabulary.json"
+    if path.exists():
+        return load_vocabulary(path)
+    vocabulary = choose_vocabulary(plan.vocabulary, source, rows, workers)
+    with written_whole(path, "w") as file:
+        json.dump(vocabulary.to_json(), file)
+    return vocabulary
+
+
+def _check_same(old: dict[str, Any], new: dict[str, Any], out: Path) -> None:
+    new = json.loads(json.dumps(new))
+    differing = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in {**old, **new} if old.get(k) != new.get(k)]
+    if differing:
+        fail(
+            f"{out} holds other prepared data",
+            got="; ".join(differing),
+            allowed="the same plan",
+            do="choose another folder",
+        )
+
+
+def _claim(work: Path, document: dict[str, Any], out: Path) -> None:
+    """Start work in a folder, or go on with work of the same plan."""
+    if (work / "plan.json").exists():
+        _check_same(json.loads((work / "plan.json").read_text(encoding="utf-8")), document, out)
+        return
+    if out.exists() and any(out.iterdir()) and not work.exists():
+        fail(
+            f"{out} is not empty",
+            got=f"{sum(1 for _ in out.iterdir())} entries",
+            allowed="a new folder",
+            do="choose another",
+        )
+    with written_whole(work / "plan.json", "w") as file:
+        json.dump(document, file)
+
+
+def _encoded(jobs: list[_Job], workers: int) -> Iterator[_Job]:
+    """Encode every part that is not there yet, in any number of processes; yields parts as they are done."""
+    todo = [job for job in jobs if not job.folder.exists()]
+    yield from (job for job in jobs if job.folder.exists())
+    if workers <= 1 or len(todo) <= 1:
+        for job in todo:
+            _encode(job)
+            yield job
+        return
+    with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
+        try:
+            for job, _ in zip(todo, pool.map(_encode, todo), strict=True):
+                yield job
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _encode(job: _Job) -> None:
+    """Write one part: SPLIT.bin for the tokens and a tally of the rest, visible only when complete."""
+    partial = job.folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    tallies: dict[str, _Tally] = {}
+    outputs: dict[str, BinaryIO] = {}
+    shapes: set[tuple[int, ...]] = set()
+    dropped, split, number = 0, "", -1
+    try:
+        for number, piece, starts in _numbered(job.part):
+            if job.rows and not piece.ends:
+                fail(
+                    "a document is too large for a row",
+                    got="a whole file",
+                    allowed="short documents",
+                    do="use --layout packed",
+                )
+            ids = job.vocabulary.encode(piece.content)
+            if job.rows and job.longest is not None and ids.size > job.longest:
+                dropped += 1
+                continue
+            if starts:
+                split = job.part.split or (_held_out(job, number) if job.by_document else "all")
+            tally = tallies.setdefault(split, _Tally())
+            if split not in outputs:
+                outputs[split] = (partial / f"{split}.bin").open("wb")
+            if not job.rows and piece.ends and job.by_document and job.vocabulary.eos_id is not None:
+                ids = np.append(ids.ravel(), np.array(job.vocabulary.eos_id, dtype=ids.dtype))
+            outputs[split].write(ids.astype(ids.dtype.newbyteorder("<")).tobytes())
+            tally.tokens += ids.size
+            tally.documents += piece.ends
+            if job.rows:
+                shapes.add(ids.shape)
+                tally.lengths.append(ids.size)
+                tally.labels.append(piece.label)
+    except ValueError as mistake:
+        raise ValueError(f"{mistake} (document {number + 1} of part {job.number + 1})") from None
+    finally:
+        for file in outputs.values():
+            file.close()
+    few = sorted(shapes)[:2]  # one shape, or "several"
+    (partial / TALLY).write_text(
+        json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, "dropped": dropped, "shapes": few})
+    )
+    partial.rename(job.folder)
+
+
+def _numbered(part: Part) -> Iterator[tuple[int, Piece, bool]]:
+    """Pieces with the number of their document within the part, and whether they start it."""
+    number, starts = 0, True
+    for piece in part.pieces():
+        yield number, piece, starts
+        starts = piece.ends
+        number += piece.ends
+
+
+def _held_out(job: _Job, number: int) -> str:
+    """The split of a document: multiples of the golden ratio from a random start fall evenly on the shares."""
+    start = mix(mix(np.full(1, job.plan.seed, dtype=np.uint64)) + np.uint64(job.number))[0]
+    place = (float(start) / 2.0**64 + number * _GOLDEN_RATIO) % 1
+    for name, share in job.plan.fractions.items():
+        if place < share:
+            return name
+        place -= share
+    return "train"

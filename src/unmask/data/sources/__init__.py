@@ -1,0 +1,148 @@
+"""Where data comes from. `find_source` turns what a user names (a path, a pattern, a data set) into a `Source`."""
+
+import glob
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...mistakes import fail
+from .. import files
+from . import arrays, images, named, text
+from .source import Part, Piece, Source
+
+__all__ = ["KINDS", "NAMES", "Part", "Piece", "Reading", "Source", "find_source"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a source, where its form leaves a choice."""
+
+    column: str | None = None
+    """The field, column or array that holds the data (default: text, or the only one)."""
+    label_column: str | None = None
+    """The field, column or array that holds the class."""
+    image_size: int | None = None
+    """Images are cropped to a square and resized to this side."""
+    grey: bool = False
+    """Images lose their colour."""
+    cache: Path = Path(os.environ.get("UNMASK_CACHE", Path.home() / ".cache" / "unmask"))
+    """Where fetched files are kept."""
+
+
+Reader = Callable[[list[Path], Reading], Source]
+
+KINDS: dict[str, Reader] = {
+    "text": lambda paths, _: text.text(paths),
+    "lines": lambda paths, _: text.lines(paths),
+    "fasta": lambda paths, _: text.fasta(paths),
+    "jsonl": lambda paths, how: text.json_lines(paths, how.column or "text", how.label_column),
+    "csv": lambda paths, how: text.table(paths, how.column or "text", how.label_column),
+    "parquet": lambda paths, how: text.parquet(paths, how.column or "text", how.label_column),
+    "array": lambda paths, how: arrays.arrays(paths, how.column, how.label_column),
+    "images": lambda paths, how: images.image_folder(_only(paths), how.image_size, how.grey),
+    "mnist": lambda paths, _: images.mnist(_only(paths)),
+    "cifar10": lambda paths, _: images.cifar10(_only(paths)),
+    "imagenet64": lambda paths, _: images.imagenet64(_only(paths)),
+    "text8": lambda paths, how: named.text8(_only(paths), how.cache),
+}
+"""How each kind of file or folder is read."""
+
+NAMES: dict[str, Callable[[Reading], Source]] = {
+    "text8": lambda how: named.text8(None, how.cache),
+    "mnist": lambda how: named.mnist_by_name(how.cache),
+    "cifar10": lambda how: named.cifar10_by_name(how.cache),
+    "openwebtext": lambda how: named.hub("Skylion007/openwebtext", column=how.column or "text"),
+    "fineweb-edu": lambda how: named.hub("HuggingFaceFW/fineweb-edu", "sample-10BT", column=how.column or "text"),
+}
+"""Data sets that are fetched by name."""
+
+_BY_SUFFIX = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".fasta": "fasta",
+    ".fa": "fasta",
+    ".fna": "fasta",
+    ".faa": "fasta",
+    ".smi": "lines",
+    ".smiles": "lines",
+    ".npy": "array",
+    ".npz": "array",
+}
+
+
+def find_source(where: str, kind: str | None = None, reading: Reading | None = None) -> Source:
+    """The source at a path, a folder, a pattern (`data/*.txt`), a known name, or `hub:ID`."""
+    reading = reading or Reading()
+    if where.startswith("hub:"):
+        return named.hub(where.removeprefix("hub:"), column=reading.column or "text")
+    if where in NAMES and not Path(where).exists():
+        return NAMES[where](reading)
+    paths = _existing(where)
+    kind = kind or _kind_of(paths)
+    if kind not in KINDS:
+        fail("unknown kind of source", got=kind, allowed=", ".join(KINDS), do="name one with --kind")
+    if kind not in _FOLDERS:
+        paths = [file for path in paths for file in _files_below(path)]
+    if not paths:
+        fail("the source is empty", got=where, allowed="at least one file", do="check the folder or the pattern")
+    return KINDS[kind](paths, reading)
+
+
+_FOLDERS = {"images", "mnist", "cifar10", "imagenet64", "text8"}
+
+
+def _existing(where: str) -> list[Path]:
+    if Path(where).exists():
+        return [Path(where)]
+    found = sorted(Path(p) for p in glob.glob(where, recursive=True))
+    if not found:
+        fail(
+            "no such source",
+            got=where,
+            allowed=f"a path, a pattern, hub:ID, or one of {', '.join(NAMES)}",
+            do="check the spelling",
+        )
+    return found
+
+
+def _files_below(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+
+
+def _kind_of(paths: list[Path]) -> str:
+    """Guess from what is there: special folders by their files, everything else by the most telling suffix."""
+    first = paths[0]
+    if first.is_dir():
+        if images.is_mnist(first):
+            return "mnist"
+        inside = _files_below(first)
+        if any(p.name.startswith("train_data_batch") for p in inside):
+            return "imagenet64"
+        if any("_batch" in p.name and p.suffix == ".bin" for p in inside):
+            return "cifar10"
+        if any(p.suffix.lower() in images.SUFFIXES for p in inside):
+            return "images"
+        paths = inside or paths
+    if paths[0].name.startswith("cifar-10"):
+        return "cifar10"
+    kinds = {_BY_SUFFIX.get(files.suffix(p), "text") for p in paths}
+    if len(kinds) > 1:
+        fail(
+            "the files are of several kinds",
+            got=", ".join(sorted(kinds)),
+            allowed="one kind at a time",
+            do="name one with --kind",
+        )
+    return kinds.pop()
+
+
+def _only(paths: list[Path]) -> Path:
+    if len(paths) != 1:
+        fail("one path is needed here", got=f"{len(paths)} paths", allowed="one file or folder", do="name it alone")
+    return paths[0]

@@ -1,0 +1,116 @@
+"""Data sets known by name: text8, MNIST, CIFAR-10, and the hub's OpenWebText and FineWeb-Edu."""
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...mistakes import extra, fail
+from .. import files
+from .images import CIFAR10_MD5, CIFAR10_URL, cifar10, mnist
+from .source import PART, Piece, Source
+from .text import TextPart
+
+TEXT8_URL = "http://mattmahoney.net/dc/text8.zip"
+TEXT8_MD5 = "3bea1919949baf155f99411df5fada7e"  # of the 100,000,000 bytes inside
+TEXT8_SIZES = {"train": 90_000_000, "valid": 5_000_000, "test": 5_000_000}
+MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_MD5 = {
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+
+
+def text8(path: Path | None, cache: Path, md5: str = TEXT8_MD5, sizes: dict[str, int] | None = None) -> Source:
+    """text8 from a local copy (plain, .zip, .xz, …) or its official address; checked by md5, split 90 / 5 / 5 M."""
+    if path is None:
+        path = cache / "text8.zip"
+        if not path.exists():
+            files.fetch(TEXT8_URL, path)
+    plain = path if path.suffix not in (".zip", ".xz", ".gz", ".bz2") else cache / "text8"
+    if plain != path:
+        _unpack(path, plain)
+    if (got := files.digest(plain, "md5")) != md5:
+        fail(
+            f"{path} is not text8",
+            got=f"md5 {got}",
+            allowed=md5,
+            do="fetch it again, or use --kind text for other text",
+        )
+    spans = files.ranges(plain, PART)
+    parts = [TextPart(plain, *span, last=span is spans[-1]) for span in spans]
+    return Source(parts, rows=False, one_document=True, sizes=sizes or TEXT8_SIZES)
+
+
+def _unpack(path: Path, plain: Path) -> None:
+    with files.written_whole(plain) as out:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
+                while block := file.read(files.BLOCK):
+                    out.write(block)
+        else:
+            with files.open_bytes(path) as file:
+                while block := file.read(files.BLOCK):
+                    out.write(block)
+
+
+def mnist_by_name(cache: Path) -> Source:
+    """MNIST from its mirror, checked."""
+    for name, md5 in MNIST_MD5.items():
+        files.fetch(MNIST_URL + name, cache / "mnist" / name, md5)
+    return mnist(cache / "mnist")
+
+
+def cifar10_by_name(cache: Path) -> Source:
+    """CIFAR-10's binary version from its official address, checked."""
+    return cifar10(files.fetch(CIFAR10_URL, cache / "cifar-10-binary.tar.gz", CIFAR10_MD5))
+
+
+@dataclass(frozen=True)
+class HubPart:
+    """One shard of a data set of the hub, streamed."""
+
+    name: str
+    config: str | None
+    hub_split: str
+    column: str
+    shard: int
+    shards: int
+    split: str | None = None
+    weight: int = PART
+
+    def pieces(self) -> Iterator[Piece]:
+        stream = _hub(self.name, self.config, self.hub_split).shard(self.shards, self.shard)
+        for record in stream:
+            if self.column not in record:
+                fail(
+                    f"{self.name} has no column {self.column!r}",
+                    got=", ".join(record),
+                    allowed="one of them",
+                    do="name it with --column",
+                )
+            if record[self.column]:
+                yield Piece(str(record[self.column]))
+
+
+def hub(name: str, config: str | None = None, split: str = "train", column: str = "text") -> Source:
+    """A data set of the Hugging Face hub (or a local folder in its form), one document per row."""
+    shards = _hub(name, config, split).num_shards
+    return Source([HubPart(name, config, split, column, i, shards) for i in range(shards)], rows=False)
+
+
+def _hub(name: str, config: str | None, split: str) -> Any:
+    datasets = extra("datasets", "hub", "a data set of the hub")
+    try:
+        return datasets.load_dataset(name, config, split=split, streaming=True)
+    except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
+        got = str(error).split("\n")[0][:160]
+        fail(
+            f"the data set {name!r} could not be opened",
+            got=got,
+            allowed="a data set of the hub",
+            do="check name and network",
+        )

@@ -1,0 +1,49 @@
+"""What a source is: an ordered list of parts, each read on its own, each giving documents."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..vocabulary import Content
+
+PART = 8 << 20
+"""About how many bytes of input one part has: the unit of parallel work and of resuming."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A document, or a piece of one that goes on in the next piece."""
+
+    content: Content
+    label: int | str | None = None
+    ends: bool = True
+
+
+class Part(Protocol):
+    """A piece of a source that one worker reads. Small, picklable, and the same on every run."""
+
+    @property
+    def split(self) -> str | None:
+        """The split its documents belong to, where the source says so."""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it reads, for the progress bar."""
+
+    def pieces(self) -> Iterator[Piece]:
+        """Its documents, in order."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where documents come from and what is natural for them."""
+
+    parts: Sequence[Part]
+    rows: bool
+    """One document per row (molecules, images), rather than packed end to end (prose)."""
+    one_document: bool = False
+    """All parts are one running text: split by position, no end-of-text."""
+    values: int | None = None
+    """The number of values if the content is integers; None for text."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Standard split sizes in tokens, in order (text8); empty if there is no standard."""

@@ -1,0 +1,229 @@
+"""Text: plain files, one sequence per line, FASTA, JSON lines, CSV and Parquet columns."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...mistakes import extra, fail
+from .. import files
+from .source import PART, Part, Piece, Source
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A byte range of a file."""
+
+    path: Path
+    start: int
+    stop: int
+    split: str | None = None
+
+    @property
+    def weight(self) -> int:
+        return self.path.stat().st_size if self.stop < 0 else self.stop - self.start
+
+
+@dataclass(frozen=True)
+class TextPart(_Range):
+    """Running text: one document per file, however many parts the file has."""
+
+    last: bool = True
+
+    def pieces(self) -> Iterator[Piece]:
+        yield from _running_text(self.path, self.start, self.stop, ends=self.last)
+
+
+def _running_text(path: Path, start: int, stop: int, ends: bool) -> Iterator[Piece]:
+    """A range of a file in pieces that go on one in another; the last one ends the document if `ends`."""
+    waiting = b""
+    for block in files.read_range(path, start, stop, files.after_space):
+        if waiting:
+            yield Piece(waiting, ends=False)
+        waiting = block
+    if waiting:
+        yield Piece(waiting, ends=ends)
+
+
+@dataclass(frozen=True)
+class FilesPart:
+    """Whole files, one document each."""
+
+    paths: tuple[Path, ...]
+    split: str | None = None
+
+    @property
+    def weight(self) -> int:
+        return sum(path.stat().st_size for path in self.paths)
+
+    def pieces(self) -> Iterator[Piece]:
+        for path in self.paths:
+            yield from _running_text(path, 0, -1, ends=True)
+
+
+@dataclass(frozen=True)
+class LinesPart(_Range):
+    """One document per line; empty lines are skipped."""
+
+    def pieces(self) -> Iterator[Piece]:
+        for block in files.read_range(self.path, self.start, self.stop, files.after_newline):
+            yield from (Piece(line) for line in block.splitlines() if line.strip())
+
+
+@dataclass(frozen=True)
+class FastaPart(_Range):
+    """One document per record: the lines below a '>' header, joined."""
+
+    def pieces(self) -> Iterator[Piece]:
+        for block in files.read_range(self.path, self.start, self.stop, files.before_record):
+            for record in block.split(b"\n>"):
+                header, _, body = record.partition(b"\n")
+                if not block.startswith(b">"):
+                    fail(
+                        f"{self.path} is not FASTA",
+                        got=f"a file that starts with {header[:20]!r}",
+                        allowed="records that start with '>'",
+                        do="use --kind text or lines",
+                    )
+                sequence = b"".join(body.split())
+                if sequence:
+                    yield Piece(sequence)
+
+
+@dataclass(frozen=True)
+class JsonLinesPart(_Range):
+    """One document per line, in a field of a JSON object."""
+
+    column: str = "text"
+    label: str | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        for block in files.read_range(self.path, self.start, self.stop, files.after_newline):
+            for line in block.splitlines():
+                if line.strip():
+                    record = self._parse(line)
+                    text = _field(record, self.column, self.path)
+                    yield Piece(str(text), _field(record, self.label, self.path) if self.label else None)
+
+    def _parse(self, line: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            fail(
+                f"{self.path} has a line that is not JSON", got=line[:60], allowed="one object per line", do=str(error)
+            )
+        if not isinstance(record, dict):
+            fail(f"{self.path} has a line without fields", got=line[:60], allowed="one object per line", do="use lines")
+        return record
+
+
+@dataclass(frozen=True)
+class CsvPart:
+    """One document per row of a CSV file (tabs instead of commas in .tsv). A quoted field may hold newlines."""
+
+    path: Path
+    column: str
+    label: str | None = None
+    split: str | None = None
+
+    @property
+    def weight(self) -> int:
+        return self.path.stat().st_size
+
+    def pieces(self) -> Iterator[Piece]:
+        csv.field_size_limit(1 << 30)
+        with files.open_bytes(self.path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            for row in csv.DictReader(text, delimiter="\t" if files.suffix(self.path) == ".tsv" else ","):
+                content = _field(row, self.column, self.path)
+                if content:
+                    yield Piece(content, _field(row, self.label, self.path) if self.label else None)
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """One document per row of a row group of a Parquet file."""
+
+    path: Path
+    group: int
+    column: str
+    label: str | None = None
+    split: str | None = None
+
+    @property
+    def weight(self) -> int:
+        return int(_parquet(self.path).metadata.row_group(self.group).total_byte_size)
+
+    def pieces(self) -> Iterator[Piece]:
+        columns = [self.column] + ([self.label] if self.label else [])
+        file = _parquet(self.path)
+        for name in columns:
+            _field(dict.fromkeys(file.schema_arrow.names), name, self.path)
+        for batch in file.iter_batches(row_groups=[self.group], columns=columns, batch_size=1024):
+            labels = batch.column(1).to_pylist() if self.label else [None] * len(batch)
+            for content, label in zip(batch.column(0).to_pylist(), labels, strict=True):
+                if content:
+                    yield Piece(content, label)
+
+
+def _parquet(path: Path) -> Any:
+    return extra("pyarrow.parquet", "parquet", "a Parquet file").ParquetFile(path)
+
+
+def _field(record: dict[str, Any], name: str, path: Path) -> Any:
+    if name not in record:
+        fail(
+            f"{path} has no field {name!r}",
+            got=f"the fields {', '.join(map(str, record))}",
+            allowed="one of them",
+            do="name it with --column (or --label-column)",
+        )
+    return record[name]
+
+
+def text(paths: Sequence[Path], split: str | None = None) -> Source:
+    """Plain text files: one file is one running text, many files are one document each."""
+    if len(paths) == 1:
+        spans = files.ranges(paths[0], PART)
+        running = [TextPart(paths[0], *span, split=split, last=span is spans[-1]) for span in spans]
+        return Source(running, rows=False, one_document=True)
+    parts: list[Part] = []
+    together: list[Path] = []
+    size = 0
+    for path in paths:
+        together.append(path)
+        size += path.stat().st_size
+        if size >= PART or path == paths[-1]:
+            parts.append(FilesPart(tuple(together), split))
+            together, size = [], 0
+    return Source(parts, rows=False)
+
+
+def lines(paths: Sequence[Path], split: str | None = None) -> Source:
+    """One sequence per line."""
+    return Source([LinesPart(p, *span, split=split) for p in paths for span in files.ranges(p, PART)], rows=True)
+
+
+def fasta(paths: Sequence[Path], split: str | None = None) -> Source:
+    """FASTA records."""
+    return Source([FastaPart(p, *span, split=split) for p in paths for span in files.ranges(p, PART)], rows=True)
+
+
+def json_lines(paths: Sequence[Path], column: str, label: str | None, split: str | None = None) -> Source:
+    """A field of JSON lines."""
+    spans = [(p, span) for p in paths for span in files.ranges(p, PART)]
+    return Source([JsonLinesPart(p, *span, split, column, label) for p, span in spans], rows=False)
+
+
+def table(paths: Sequence[Path], column: str, label: str | None, split: str | None = None) -> Source:
+    """A column of CSV or TSV files."""
+    return Source([CsvPart(p, column, label, split) for p in paths], rows=True)
+
+
+def parquet(paths: Sequence[Path], column: str, label: str | None, split: str | None = None) -> Source:
+    """A column of Parquet files."""
+    groups = [(p, g) for p in paths for g in range(_parquet(p).metadata.num_row_groups)]
+    return Source([ParquetPart(p, g, column, label, split) for p, g in groups], rows=False)

@@ -1,0 +1,292 @@
+"""Vocabularies: symbols ↔ token ids 0..V−1. The mask is not in them; its id is V.
+
+A vocabulary is stored as one JSON document beside the prepared data and inside every model. `eos_id`, where
+there is one, ends a document in packed data and fills the padding of shorter rows.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mistakes import extra, fail
+
+Content = str | bytes | NDArray[Any]
+"""One document: text, raw bytes (of text), or integers of any shape."""
+Ids = NDArray[np.unsignedinteger[Any]]
+
+EOS = "<|endoftext|>"
+
+
+class Vocabulary(ABC):
+    """Turns content into ids and ids into something to look at."""
+
+    size: int
+    """V, the number of real tokens (the end of text included where there is one)."""
+    eos_id: int | None = None
+
+    @abstractmethod
+    def encode(self, content: Content) -> Ids:
+        """The ids of a document, in the smallest unsigned type that holds them."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        """Readable text for ids; the end-of-text token shows as nothing."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to build it again."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type that holds every id."""
+        return np.min_scalar_type(self.size - 1)
+
+    def save(self, path: Path) -> None:
+        """Write the JSON document."""
+        path.write_text(json.dumps(self.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.to_json(), sort_keys=True))
+
+
+class Characters(Vocabulary):
+    """One id per character of an alphabet, in the alphabet's order; the end of text last."""
+
+    def __init__(self, symbols: str, eos: bool = False):
+        doubled = sorted({s for s in symbols if symbols.count(s) > 1})
+        if doubled or not symbols:
+            fail(
+                "the alphabet is not a set of characters",
+                got=f"{symbols!r}" + (f" with {''.join(doubled)!r} repeated" if doubled else ""),
+                allowed="at least one character, each once",
+                do="list every symbol once",
+            )
+        self.symbols = symbols
+        self.size = len(symbols) + eos
+        self.eos_id = len(symbols) if eos else None
+        self._ids = np.full(max(map(ord, symbols)) + 2, -1, dtype=np.int64)  # the last entry: beyond the table
+        self._ids[[ord(s) for s in symbols]] = np.arange(len(symbols))
+
+    @classmethod
+    def of(cls, texts: Iterable[str], eos: bool = False) -> "Characters":
+        """The alphabet of some texts, sorted."""
+        return cls("".join(sorted(set().union(*texts))), eos)
+
+    def encode(self, content: Content) -> Ids:
+        text = as_text(content)
+        codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
+        ids = self._ids[np.minimum(codes, len(self._ids) - 1)]
+        if (ids < 0).any():
+            place = int(np.argmax(ids < 0))
+            fail(
+                f"the character {text[place]!r} is not in the vocabulary",
+                got=f"it at position {place} of {shortened(text[max(0, place - 20) :])!r}",
+                allowed=f"the {len(self.symbols)} characters {shortened(self.symbols)!r}",
+                do="clean the text, or choose characters from the data, bytes or bpe",
+            )
+        return ids.astype(self.dtype)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        return "".join("" if i == self.eos_id else self.symbols[i] for i in np.asarray(ids).ravel().tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "characters", "symbols": self.symbols, "eos": self.eos_id is not None}
+
+    def __repr__(self) -> str:
+        return f"{len(self.symbols)} characters" + (" and end of text" if self.eos_id is not None else "")
+
+
+class Bytes(Vocabulary):
+    """The 256 byte values of UTF-8 text (or of anything); the end of text is 256."""
+
+    def __init__(self, eos: bool = False):
+        self.size = 256 + eos
+        self.eos_id = 256 if eos else None
+
+    def encode(self, content: Content) -> Ids:
+        data = content.encode("utf-8") if isinstance(content, str) else bytes(content)
+        return np.frombuffer(data, dtype=np.uint8).astype(self.dtype)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        return bytes(i for i in np.asarray(ids).ravel().tolist() if i < 256).decode("utf-8", errors="replace")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "bytes", "eos": self.eos_id is not None}
+
+    def __repr__(self) -> str:
+        return "bytes" + (" and end of text" if self.eos_id is not None else "")
+
+
+class Integers(Vocabulary):
+    """Values 0..size−1 as they are: pixels (size 256), notes, anything already counted."""
+
+    def __init__(self, size: int):
+        if size < 1:
+            fail("the vocabulary is empty", got=size, allowed="a size >= 1", do="pass the number of values")
+        self.size = size
+
+    def encode(self, content: Content) -> Ids:
+        if isinstance(content, str | bytes):
+            fail(
+                "text met a vocabulary of integers",
+                got="text",
+                allowed="integers",
+                do="choose characters, bytes or bpe",
+            )
+        if not np.issubdtype(content.dtype, np.integer):
+            fail("the values are not integers", got=content.dtype, allowed="an integer array", do="convert it first")
+        if content.size and not (content.min() >= 0 and content.max() < self.size):
+            wrong = content.min() if content.min() < 0 else content.max()
+            fail(
+                "a value is outside the vocabulary",
+                got=int(wrong),
+                allowed=f"0..{self.size - 1}",
+                do="pass a larger size",
+            )
+        return content.astype(self.dtype)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        return " ".join(map(str, np.asarray(ids).ravel().tolist()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "integers", "size": self.size}
+
+    def __repr__(self) -> str:
+        return f"integers 0..{self.size - 1}"
+
+
+class Subwords(Vocabulary):
+    """A Hugging Face tokenizer: GPT-2's BPE, any tokenizer.json, or one trained on the data."""
+
+    _EOS_NAMES = (EOS, "</s>", "<eos>", "<|im_end|>", "[SEP]")
+
+    def __init__(self, document: str):
+        """`document` is the text of a tokenizer.json."""
+        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        self._document = document
+        self._tokenizer = tokenizers.Tokenizer.from_str(document)
+        self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)
+        self.eos_id = next((i for i in found if i is not None), None)
+
+    @classmethod
+    def load(cls, path: Path) -> "Subwords":
+        """From a tokenizer.json, or a folder with one, or with vocabulary and merges in GPT-2's form."""
+        if path.is_file():
+            return cls(path.read_text(encoding="utf-8"))
+        if (path / "tokenizer.json").exists():
+            return cls((path / "tokenizer.json").read_text(encoding="utf-8"))
+        for vocabulary, merges in (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")):
+            if (path / vocabulary).exists() and (path / merges).exists():
+                return cls._byte_level(path / vocabulary, path / merges)
+        fail(
+            "no tokenizer found",
+            got=path,
+            allowed="tokenizer.json, encoder.json + vocab.bpe, or vocab.json + merges.txt",
+            do="check the folder",
+        )
+
+    @classmethod
+    def _byte_level(cls, vocabulary: Path, merges: Path) -> "Subwords":
+        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = tokenizers.decoders.ByteLevel()
+        return cls(tokenizer.to_str())
+
+    @classmethod
+    def pretrained(cls, name: str) -> "Subwords":
+        """From the Hugging Face hub, for example "gpt2"."""
+        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        try:
+            return cls(tokenizers.Tokenizer.from_pretrained(name).to_str())
+        except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
+            fail(
+                f"the tokenizer {name!r} could not be fetched",
+                got=str(error).split("\n")[0][:120],
+                allowed="a tokenizer of the hub",
+                do="check the name and the network, or pass a folder with its files",
+            )
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int) -> "Subwords":
+        """A byte-level BPE of `size` tokens (end of text included) learned from texts."""
+        if size < 257:
+            fail("the BPE is too small", got=size, allowed="a size >= 257 (256 bytes and end of text)", do="use bytes")
+        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = tokenizers.decoders.ByteLevel()
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=[EOS],
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tokenizer.to_str())
+
+    def encode(self, content: Content) -> Ids:
+        ids = self._tokenizer.encode(as_text(content), add_special_tokens=False).ids
+        return np.array(ids, dtype=self.dtype)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        return str(self._tokenizer.decode(np.asarray(ids).ravel().tolist(), skip_special_tokens=True))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "subwords", "tokenizer": json.loads(self._document)}
+
+    def __repr__(self) -> str:
+        return f"{self.size:,} subwords"
+
+    def __reduce__(self) -> Any:
+        return Subwords, (self._document,)
+
+
+def from_json(document: dict[str, Any]) -> Vocabulary:
+    """Build a vocabulary from what `to_json` gave."""
+    kinds: dict[str, Callable[[dict[str, Any]], Vocabulary]] = {
+        "characters": lambda d: Characters(d["symbols"], d["eos"]),
+        "bytes": lambda d: Bytes(d["eos"]),
+        "integers": lambda d: Integers(d["size"]),
+        "subwords": lambda d: Subwords(json.dumps(d["tokenizer"])),
+    }
+    kind = document.get("kind", "")
+    if kind not in kinds:
+        fail("unknown kind of vocabulary", got=kind, allowed=", ".join(kinds), do="update unmask, or check the file")
+    return kinds[kind](document)
+
+
+def load(path: Path) -> Vocabulary:
+    """Read a vocabulary.json."""
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def as_text(content: Content) -> str:
+    """Text of a document; bytes must be UTF-8."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, bytes):
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            fail(
+                "the text is not UTF-8",
+                got=f"byte 0x{content[error.start]:02x} after {shortened(content[: error.start].decode()[-20:])!r}",
+                allowed="UTF-8",
+                do="convert the file (iconv -t UTF-8), or use the vocabulary bytes",
+            )
+    fail("numbers met a vocabulary of text", got=f"an array of {content.dtype}", allowed="text", do="use integers")
+
+
+def shortened(text: str, length: int = 40) -> str:
+    """At most `length` characters of a text."""
+    return text if len(text) <= length else text[:length] + "…"

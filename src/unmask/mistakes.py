@@ -1,0 +1,28 @@
+"""How unmask tells a user what is wrong: one sentence with what, got, allowed, and what to do."""
+
+import importlib
+from typing import Any, NoReturn
+
+
+def fail(what: str, *, got: object, allowed: str, do: str) -> NoReturn:
+    """Raise the one error of this package: what is wrong, what was got, what is allowed, what to do."""
+    raise ValueError(f"{what}: got {got}, allowed is {allowed}; {do}")
+
+
+def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
+    """`fail` unless `ok`."""
+    if not ok:
+        fail(what, got=got, allowed=allowed, do=do)
+
+
+def extra(module: str, name: str, purpose: str) -> Any:
+    """Import a module of an optional extra, or say which one to install."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        fail(
+            f"{purpose} needs the package {module.split('.')[0]}",
+            got="no such package",
+            allowed=f"the extra {name}",
+            do=f'pip install "unmask[{name}]"',
+        )

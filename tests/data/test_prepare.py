@@ -1,0 +1,254 @@
+"""Preparation as a process: deterministic, parallel, resumable after a real kill, bounded in memory."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unmask.data import Dataset, Manifest, Plan, prepare
+from unmask.data import sources as data_sources
+
+
+def corpus(path, lines=60_000):
+    rng = np.random.default_rng(1)
+    words = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta"])
+    with path.open("w") as file:
+        for _ in range(lines):
+            file.write(" ".join(rng.choice(words, size=8)) + "\n")
+    return path
+
+
+def contents(folder):
+    return {
+        str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(data_sources.text, "PART", 100_000)
+
+
+def test_the_same_bytes_with_any_number_of_workers(tmp_path, small_parts):  # noqa: ARG001
+    source = corpus(tmp_path / "a.smi", 20_000)
+    for workers in (1, 3):
+        prepare(Plan(str(source), length=80), tmp_path / str(workers), workers=workers)
+    assert contents(tmp_path / "1") == contents(tmp_path / "3")
+    Dataset(tmp_path / "1").verify()
+
+
+PREPARE = """
+import sys
+from pathlib import Path
+from unmask.data import Plan, prepare, sources
+sources.text.PART = 200_000
+if __name__ == "__main__":
+    prepare(Plan(sys.argv[1], vocabulary="bpe:400", length=64), Path(sys.argv[2]), workers=int(sys.argv[3]))
+"""
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path):
+    """Real SIGKILLs at several moments; the finished folder equals that of an undisturbed run."""
+    source = corpus(tmp_path / "a.jsonl.txt", 60_000)
+    script = tmp_path / "run.py"
+    script.write_text(PREPARE)
+
+    def start(out):
+        return subprocess.Popen([sys.executable, str(script), str(source), str(out), "2"], start_new_session=True)
+
+    assert start(tmp_path / "undisturbed").wait() == 0
+    killed, parts_seen = 0, set()
+    for delay in (0.3, 0.9, 1.2, 1.5, 1.8, 2.1):
+        process = start(tmp_path / "killed")
+        time.sleep(delay)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        process.wait()
+        work = tmp_path / "killed" / ".preparing"
+        parts_seen.add(len(list(work.glob("part-??????"))) if work.exists() else -1)
+    assert start(tmp_path / "killed").wait() == 0
+    assert killed >= 2
+    assert contents(tmp_path / "killed") == contents(tmp_path / "undisturbed")
+
+
+def test_a_finished_folder_is_left_alone(tmp_path):
+    source = corpus(tmp_path / "a.smi", 500)
+    first = prepare(Plan(str(source)), tmp_path / "out")
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*")}
+    assert prepare(Plan(str(source)), tmp_path / "out") == first
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*")}
+    with pytest.raises(ValueError, match="holds other prepared data: got length None → 40"):
+        prepare(Plan(str(source), length=40), tmp_path / "out")
+    with source.open("a") as file:
+        file.write("alpha beta\n")
+    with pytest.raises(ValueError, match="holds other prepared data: got files"):
+        prepare(Plan(str(source)), tmp_path / "out")
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
+    source = corpus(tmp_path / "a.smi", 500)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("precious")
+    with pytest.raises(ValueError, match="is not empty"):
+        prepare(Plan(str(source)), tmp_path / "out")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+
+
+def test_long_documents_are_counted_not_cut(tmp_path):
+    (tmp_path / "a.smi").write_text("\n".join(["C" * 5] * 90 + ["C" * 50] * 10))
+    manifest = prepare(Plan(str(tmp_path / "a.smi"), length=20), tmp_path / "out")
+    assert manifest.dropped == 10
+    assert sum(s.documents for s in manifest.splits.values()) == 90
+
+
+def test_held_out_shares_are_met(tmp_path):
+    source = corpus(tmp_path / "a.smi", 2000)
+    manifest = prepare(Plan(str(source), valid=0.1, test=0.02), tmp_path / "out")
+    counts = {name: part.documents for name, part in manifest.splits.items()}
+    assert counts["valid"] == pytest.approx(200, abs=5)
+    assert counts["test"] == pytest.approx(40, abs=5)
+    other = prepare(Plan(str(source), valid=0.1, test=0.02, seed=1), tmp_path / "other")
+    assert contents(tmp_path / "out") != contents(tmp_path / "other")
+    assert {n: p.documents for n, p in other.splits.items()}["valid"] == pytest.approx(200, abs=5)
+
+
+def test_packed_windows_cross_shards_and_batches_are_pure(tmp_path, small_parts):  # noqa: ARG001
+    source = corpus(tmp_path / "a.txt", 8_000)
+    prepare(Plan(str(source), length=50), tmp_path / "out")
+    dataset = Dataset(tmp_path / "out")
+    assert len(dataset.manifest.shards) > 2
+    split = dataset.split("train")
+    whole = split.stream(0, split.tokens)
+    rows = np.arange(len(split))
+    assert np.array_equal(split.read(rows).tokens.ravel(), whole[: len(split) * 50])
+    a, b = split.batch(seed=3, step=17, batch_size=8), Dataset(tmp_path / "out").split("train").batch(3, 17, 8)
+    assert np.array_equal(a.tokens, b.tokens)
+    halves = [split.batch(3, 17, 8, rank, 2).tokens for rank in range(2)]
+    assert np.array_equal(np.concatenate(halves), a.tokens)
+    later = split.batch(3, 17 + 5 * len(split), 8)
+    assert later.tokens.shape == (8, 50)
+    assert dataset.split("train", length=7).batch(0, 0, 3).tokens.shape == (3, 7)
+
+
+def test_padding_is_marked(tmp_path):
+    (tmp_path / "a.smi").write_text("\n".join(["CO"] * 50 + ["CCCC"] * 50))
+    prepare(Plan(str(tmp_path / "a.smi")), tmp_path / "out")
+    dataset = Dataset(tmp_path / "out")
+    batch = dataset.split("train").batch(0, 0, 32)
+    lengths = batch.valid.sum(1)
+    assert set(lengths.tolist()) == {2, 4}
+    assert (batch.tokens[~batch.valid] == dataset.vocabulary.eos_id).all()
+
+
+def test_damage_is_found(tmp_path):
+    source = corpus(tmp_path / "a.smi", 500)
+    prepare(Plan(str(source)), tmp_path / "out")
+    shard = tmp_path / "out" / Manifest.load(tmp_path / "out").shards[0].file
+    data = bytearray(shard.read_bytes())
+    data[7] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(ValueError, match="is damaged"):
+        Dataset(tmp_path / "out").verify()
+    (tmp_path / "out" / "manifest.json").write_text('{"version": 1}')
+    with pytest.raises(ValueError, match=r"manifest.json is damaged"):
+        Dataset(tmp_path / "out")
+    (tmp_path / "out" / "manifest.json").write_text('{"version": 99}')
+    with pytest.raises(ValueError, match="another version: got 99"):
+        Dataset(tmp_path / "out")
+
+
+def test_too_short_for_a_sequence(tmp_path):
+    (tmp_path / "a.txt").write_text("abc " * 100)
+    prepare(Plan(str(tmp_path / "a.txt"), length=64), tmp_path / "out")
+    with pytest.raises(ValueError, match="shorter than one sequence: got 20 tokens, allowed is at least 64"):
+        Dataset(tmp_path / "out").split("valid")
+    with pytest.raises(ValueError, match="has no split 'dev'"):
+        Dataset(tmp_path / "out").split("dev")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"valid": 0.7, "test": 0.4}, "together < 1"), ({"valid": -0.1}, "each >= 0"), ({"length": 0}, "got 0")],
+)
+def test_bad_plans(options, message):
+    with pytest.raises(ValueError, match=message):
+        Plan("x", **options)
+
+
+def test_a_full_disk_loses_nothing(tmp_path):
+    """On a file system of 1 MiB the run fails in one line; finished parts stay; no manifest pretends to be whole."""
+    small = tmp_path / "disk"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting needs root")
+    try:
+        source = corpus(tmp_path / "a.smi", 60_000)
+        done = subprocess.run(
+            [sys.executable, "-m", "unmask", "data", "prepare", str(source), "--out", str(small / "out")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert "No space left" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not (small / "out" / "manifest.json").exists()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from unmask.data import Plan, prepare
+if __name__ == "__main__":
+    prepare(Plan(sys.argv[1], vocabulary="bytes", length=256), Path(sys.argv[2]), workers=1)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """Peak memory for 200 MB of text is within 60 MB of that for 10 MB."""
+    (tmp_path / "run.py").write_text(MEASURE)
+    line = b"all work and no play makes jack a dull boy\n"
+    peaks = []
+    for megabytes in (10, 200):
+        source = tmp_path / f"{megabytes}.txt"
+        with source.open("wb") as file:
+            for _ in range(megabytes):
+                file.write(line * (1_000_000 // len(line)))
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "run.py"), str(source), str(tmp_path / f"out{megabytes}")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks.append(int(done.stdout) / 1024)
+    assert peaks[1] - peaks[0] < 60
+
+
+def test_manifest_is_readable(tmp_path):
+    source = corpus(tmp_path / "a.smi", 500)
+    prepare(Plan(str(source)), tmp_path / "out")
+    document = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert document["plan"]["source"] == str(source)
+    assert (
+        document["splits"]["train"]["documents"] + sum(document["splits"][s]["documents"] for s in ("valid", "test"))
+        == 500
+    )
+    assert all(len(shard["sha256"]) == 64 for shard in document["shards"])
+    assert not (tmp_path / "out" / ".preparing").exists()
+    assert {p.name for p in Path(tmp_path / "out").iterdir()} >= {"manifest.json", "vocabulary.json", "shards"}

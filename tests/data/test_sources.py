@@ -1,0 +1,353 @@
+"""Every kind of source, in its true format in miniature, through preparation and back."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+
+from unmask.data import Dataset, Plan, Reading, prepare
+from unmask.data.sources import find_source, named
+
+RNG = np.random.default_rng(0)
+WORDS = ["".join(RNG.choice(list("abcde "), size=n)) + "z" for n in RNG.integers(1, 30, size=300)]
+
+
+def prepared(tmp_path, source, **options):
+    reading = Reading(**{k: options.pop(k) for k in list(options) if k in Reading.__dataclass_fields__})
+    out = tmp_path / "prepared"
+    prepare(Plan(str(source), reading=reading, **options), out)
+    return Dataset(out)
+
+
+def documents(dataset):
+    """All documents of all splits, decoded."""
+    found = []
+    for name in dataset.splits:
+        split = dataset.split(name, length=None)
+        if dataset.manifest.rows:
+            for i in range(len(split)):
+                batch = split.read(np.array([i]))
+                tokens = batch.tokens[0] if batch.valid is None else batch.tokens[0][batch.valid[0]]
+                found.append(dataset.vocabulary.decode(tokens))
+        else:
+            tokens, eos = split.stream(0, split.tokens), dataset.vocabulary.eos_id
+            ends = np.flatnonzero(tokens == eos) if eos is not None else []
+            found += [dataset.vocabulary.decode(t) for t in np.split(tokens, np.asarray(ends) + 1)[: len(ends) or None]]
+    return found
+
+
+def test_one_text_file_is_one_running_text(tmp_path):
+    text = "größe " * 1000
+    (tmp_path / "a.txt").write_text(text)
+    dataset = prepared(tmp_path, tmp_path / "a.txt", length=16)
+    assert "".join(documents(dataset)) == text
+    assert dataset.splits == ["train", "valid", "test"]
+    assert dataset.vocabulary.eos_id is None
+    sizes = [dataset.manifest.splits[s].tokens for s in dataset.splits]
+    assert sizes == [5400, 300, 300]
+
+
+@pytest.mark.parametrize("where", ["folder", "pattern"])
+def test_a_folder_of_text_files_is_one_document_each(tmp_path, where):
+    folder = tmp_path / "texts"
+    (folder / "deep").mkdir(parents=True)
+    for i, word in enumerate(WORDS):
+        (folder / ("deep" if i % 2 else ".") / f"{i:04d}.txt").write_text(word)
+    source = folder if where == "folder" else folder / "**" / "*.txt"
+    dataset = prepared(tmp_path, source, length=16)
+    assert sorted(documents(dataset)) == sorted(WORDS)
+    assert dataset.vocabulary.eos_id is not None
+
+
+@pytest.mark.parametrize(("suffix", "opener"), [("", open), (".gz", gzip.open), (".xz", lzma.open), (".bz2", bz2.open)])
+def test_lines_and_compression(tmp_path, suffix, opener):
+    path = tmp_path / f"molecules.smi{suffix}"
+    with opener(path, "wb") as file:
+        file.write("\n".join(WORDS).encode())
+    dataset = prepared(tmp_path, path)
+    assert sorted(documents(dataset)) == sorted(WORDS)
+    assert dataset.manifest.length == max(map(len, WORDS))
+
+
+def test_json_lines_with_labels(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"body": w, "mood": "good" if "a" in w else "bad"}) + "\n" for w in WORDS))
+    dataset = prepared(tmp_path, path, column="body", label_column="mood", rows=True)
+    assert dataset.manifest.label_names == ["bad", "good"]
+    for name in dataset.splits:
+        split = dataset.split(name)
+        batch = split.read(np.arange(len(split)))
+        for tokens, valid, label in zip(batch.tokens, batch.valid, batch.labels, strict=True):
+            assert ("a" in dataset.vocabulary.decode(tokens[valid])) == label
+
+
+def test_csv_and_tsv(tmp_path):
+    rows = [w + ('\n"quoted", ' if i % 7 == 0 else "") for i, w in enumerate(WORDS)]
+    for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
+        with (tmp_path / f"a{suffix}").open("w", newline="") as file:
+            writer = csv.writer(file, delimiter=delimiter)
+            writer.writerows([["SMILES", "n"], *[[r, i] for i, r in enumerate(rows)]])
+        out = tmp_path / suffix
+        out.mkdir()
+        assert sorted(documents(prepared(out, tmp_path / f"a{suffix}", column="SMILES"))) == sorted(rows)
+
+
+def test_parquet(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"text": WORDS, "label": list(range(len(WORDS)))})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=64)
+    assert len(find_source(str(tmp_path / "a.parquet")).parts) == 5
+    assert sorted(documents(prepared(tmp_path, tmp_path / "a.parquet", length=8))) == sorted(WORDS)
+
+
+def test_fasta(tmp_path):
+    proteins = ["".join(RNG.choice(list("ACDEFG"), size=n)) for n in RNG.integers(1, 200, size=60)]
+    wrapped = [
+        f">record {i} x\n" + "\n".join(p[k : k + 60] for k in range(0, len(p), 60)) for i, p in enumerate(proteins)
+    ]
+    (tmp_path / "a.fasta").write_text("\n".join(wrapped) + "\n")
+    assert sorted(documents(prepared(tmp_path, tmp_path / "a.fasta"))) == sorted(proteins)
+
+
+def test_ranges_of_a_large_file_fit_together(tmp_path, monkeypatch):
+    """With parts of a few hundred bytes the same documents come out, in order."""
+    from unmask.data.sources import text as text_sources
+
+    lines = [w * 3 for w in WORDS]
+    (tmp_path / "a.smi").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b.fasta").write_text("".join(f">x\n{w.replace(' ', 'a')}\n" for w in lines))
+    (tmp_path / "c.txt").write_text(" ".join(lines) + "ü" * 2000)
+    monkeypatch.setattr(text_sources, "PART", 300)
+    parts = find_source(str(tmp_path / "a.smi")).parts
+    assert len(parts) > 20
+    assert [p.content.decode() for part in parts for p in part.pieces()] == lines
+    parts = find_source(str(tmp_path / "b.fasta")).parts
+    assert [p.content.decode() for part in parts for p in part.pieces()] == [w.replace(" ", "a") for w in lines]
+    parts = find_source(str(tmp_path / "c.txt")).parts
+    pieces = [p for part in parts for p in part.pieces()]
+    assert b"".join(p.content for p in pieces) == (tmp_path / "c.txt").read_bytes()
+    assert [p.ends for p in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert all(p.content.decode() for p in pieces)  # every piece is whole UTF-8
+
+
+@pytest.mark.parametrize("shape", [(40, 7), (40, 4, 5), (40, 2, 3, 2)])
+def test_arrays_of_any_shape(tmp_path, shape):
+    array = RNG.integers(0, 9, size=shape)
+    np.save(tmp_path / "a.npy", array)
+    dataset = prepared(tmp_path, tmp_path / "a.npy", test=0.2)
+    assert dataset.manifest.shape == list(shape[1:])
+    assert dataset.vocabulary.size == 9
+    found = np.concatenate([dataset.split(n).read(np.arange(len(dataset.split(n)))).tokens for n in dataset.splits])
+    assert sorted(found.reshape(40, -1).tolist()) == sorted(array.reshape(40, -1).tolist())
+
+
+def test_npz_with_splits_and_labels(tmp_path):
+    images = {s: RNG.integers(0, 256, size=(n, 4, 4, 3), dtype=np.uint8) for s, n in (("train", 30), ("test", 10))}
+    labels = {s: RNG.integers(0, 3, size=len(x), dtype=np.uint8) for s, x in images.items()}
+    arrays = {f"{s}_images": images[s] for s in images} | {f"{s}_labels": labels[s] for s in labels}
+    for i, save in enumerate((np.savez, np.savez_compressed)):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        save(folder / "a.npz", **arrays)
+        dataset = prepared(folder, folder / "a.npz")
+        for s in images:
+            batch = dataset.split(s).read(np.arange(len(images[s])))
+            assert np.array_equal(batch.tokens, images[s])
+            assert np.array_equal(batch.labels, labels[s])
+
+
+def test_image_folder_with_classes(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    colours = {"red": (255, 0, 0), "blue": (0, 0, 255)}
+    for split, count in (("train", 6), ("val", 2)):
+        for name, colour in colours.items():
+            folder = tmp_path / "pictures" / split / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                image.new("RGB", (20 + i, 10), colour).save(folder / f"{i}.png")
+    dataset = prepared(tmp_path, tmp_path / "pictures", image_size=8)
+    assert dataset.splits == ["train", "valid"]
+    assert dataset.manifest.label_names == ["blue", "red"]
+    batch = dataset.split("train").read(np.arange(12))
+    assert batch.tokens.shape == (12, 8, 8, 3)
+    for tokens, label in zip(batch.tokens, batch.labels, strict=True):
+        assert (tokens == colours[dataset.manifest.label_names[label]]).all()
+
+
+def idx(array):
+    head = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4) for n in array.shape)
+    return head + array.tobytes()
+
+
+def test_mnist_files(tmp_path):
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    data = {}
+    for prefix, split, n in (("train", "train", 20), ("t10k", "test", 5)):
+        data[split] = RNG.integers(0, 256, (n, 28, 28), np.uint8), RNG.integers(0, 10, n, np.uint8)
+        (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(data[split][0])))
+        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(idx(data[split][1]))
+    dataset = prepared(tmp_path, folder)
+    for split, (images, labels) in data.items():
+        batch = dataset.split(split).read(np.arange(len(images)))
+        assert np.array_equal(batch.tokens, images)
+        assert np.array_equal(batch.labels, labels)
+        assert batch.valid is None
+
+
+def test_cifar10_archive_and_folder(tmp_path):
+    batches = {
+        name: RNG.integers(0, 10, (4, 3073), dtype=np.uint8)
+        for name in ("data_batch_1.bin", "data_batch_2.bin", "test_batch.bin")
+    }
+    with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        for name, records in batches.items():
+            info = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            info.size = records.nbytes
+            archive.addfile(info, io.BytesIO(records.tobytes()))
+    with tarfile.open(tmp_path / "cifar-10-binary.tar.gz") as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    for number, where in enumerate((tmp_path / "cifar-10-binary.tar.gz", tmp_path / "unpacked")):
+        out = tmp_path / str(number)
+        out.mkdir()
+        dataset = prepared(out, where)
+        train = np.concatenate([batches["data_batch_1.bin"], batches["data_batch_2.bin"]])
+        batch = dataset.split("train").read(np.arange(8))
+        assert np.array_equal(batch.tokens, train[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        assert np.array_equal(batch.labels, train[:, 0])
+        assert len(dataset.split("test")) == 4
+
+
+def test_imagenet64_batches(tmp_path):
+    folder = tmp_path / "imagenet"
+    folder.mkdir()
+    pixels = RNG.integers(0, 256, (6, 3 * 64 * 64), dtype=np.uint8)
+    for name, rows in (
+        ("train_data_batch_1", slice(0, 2)),
+        ("train_data_batch_2", slice(2, 4)),
+        ("val_data", slice(4, 6)),
+    ):
+        np.savez(folder / f"{name}.npz", data=pixels[rows], labels=np.arange(1, 7)[rows], mean=np.zeros(12288))
+    dataset = prepared(tmp_path, folder)
+    assert dataset.splits == ["train", "valid"]
+    batch = dataset.split("train").read(np.arange(4))
+    assert np.array_equal(batch.tokens, pixels[:4].reshape(-1, 3, 64, 64).transpose(0, 2, 3, 1))
+    assert batch.labels.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("form", ["plain", "zip", "xz"])
+def test_text8_is_checked_and_split_by_position(tmp_path, form):
+    import hashlib
+
+    text = ("the quick brown fox jumps over the lazy dog " * 30)[:1000].encode()
+    path = {"plain": tmp_path / "text8", "zip": tmp_path / "text8.zip", "xz": tmp_path / "text8.xz"}[form]
+    if form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("text8", text)
+    else:
+        path.write_bytes(lzma.compress(text) if form == "xz" else text)
+    sizes = {"train": 900, "valid": 50, "test": 50}
+    source = named.text8(path, tmp_path / "cache", hashlib.md5(text).hexdigest(), sizes)  # noqa: S324
+    assert b"".join(p.content for part in source.parts for p in part.pieces()) == text
+    assert source.sizes == sizes
+    with pytest.raises(ValueError, match="is not text8: got md5"):
+        named.text8(path, tmp_path / "cache")
+
+
+def test_hub_data_sets_through_a_local_stand_in(tmp_path):
+    """`datasets` reads a folder in the hub's form exactly as it reads the hub."""
+    pytest.importorskip("datasets")
+    folder = tmp_path / "owner" / "set"
+    folder.mkdir(parents=True)
+    for i in range(3):
+        (folder / f"train-{i}.jsonl").write_text("".join(json.dumps({"text": w}) + "\n" for w in WORDS[i::3]))
+    dataset = prepared(tmp_path, f"hub:{folder}", length=8)
+    assert sorted(documents(dataset)) == sorted(WORDS)
+    with pytest.raises(ValueError, match="has no column 'body'"):
+        prepare(Plan(f"hub:{folder}", reading=Reading(column="body")), tmp_path / "other")
+
+
+def test_fetching_checks_what_came(tmp_path):
+    """From a real HTTP server: fetched once, checked, and a damaged file is named."""
+    import functools
+    import hashlib
+    import http.server
+    import threading
+
+    from unmask.data.files import fetch
+
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a.bin").write_bytes(b"hello")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "site")
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url, md5 = f"http://127.0.0.1:{server.server_port}/a.bin", hashlib.md5(b"hello").hexdigest()  # noqa: S324
+        assert fetch(url, tmp_path / "got", md5).read_bytes() == b"hello"
+        with pytest.raises(ValueError, match="damaged or another file"):
+            fetch(url, tmp_path / "again", "0" * 32)
+        with pytest.raises(ValueError, match="could not be fetched"):
+            fetch(url + "x", tmp_path / "missing", md5)
+        assert not (tmp_path / "missing").exists()
+        server.shutdown()
+    assert fetch("http://127.0.0.1:9/unreachable", tmp_path / "got", md5) == tmp_path / "got"  # already there
+
+
+def write(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (lambda d: str(d / "nothing"), {}, "no such source"),
+        (lambda d: write(d / "a.txt", b""), {}, "holds no tokens"),
+        (lambda d: write(d / "a.txt", b"caf\xe9 " * 50), {}, "not UTF-8: got byte 0xe9"),
+        (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
+        (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
+        (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),
+        (lambda d: write(d / "a.fasta", b"ACGT\nACGT\n"), {}, "is not FASTA"),
+        (lambda d: write(d / "a.npy", b"not an array"), {}, "is not an array file"),
+        (lambda d: write(d / "a.txt", b"abc" * 99), {"kind": "prose"}, "unknown kind of source: got prose"),
+        (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "runes"}, "unknown vocabulary: got runes"),
+        (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "bpe"}, "needs a size"),
+        (lambda d: write(d / "a.txt", b"abx" * 99), {"vocabulary": "alphabet:ab"}, "'x' is not in the vocabulary"),
+        (lambda d: write(d / "a.smi", b"CCO\nCC\n"), {}, "no document fell into the split"),
+        (lambda d: write(d / "m" / "train-images-idx3-ubyte", b"junk"), {"kind": "mnist"}, "lacks MNIST's train files"),
+    ],
+)
+def test_bad_sources_are_named_and_leave_nothing(tmp_path, make, options, message):
+    source = make(tmp_path / "in")
+    if options.get("kind") == "mnist":
+        source = str(tmp_path / "in" / "m")
+    with pytest.raises(ValueError, match=message) as caught:
+        prepare(Plan(source, **options), tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_images_of_different_size_are_refused(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "p").mkdir()
+    for i in range(40):
+        image.new("RGB", (8 + i % 2, 8)).save(tmp_path / "p" / f"{i}.png")
+    with pytest.raises(ValueError, match="the rows differ in shape"):
+        prepare(Plan(str(tmp_path / "p")), tmp_path / "out")
+    (tmp_path / "p" / "x.png").write_bytes(b"no image")
+    with pytest.raises(ValueError, match="is not a readable image"):
+        prepare(Plan(str(tmp_path / "p")), tmp_path / "out")
+
+
+def test_objects_in_arrays_are_never_unpickled(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[object()]], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="Python objects"):
+        prepare(Plan(str(tmp_path / "a.npy")), tmp_path / "out")

@@ -1,0 +1,112 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.data import Bytes, Characters, Integers, Subwords
+from unmask.data.vocabulary import from_json, load
+
+TEXT = "the quick brown fox, größer als 日本語 🙂\n"
+CORPUS = ["the cat sat on the mat", "the dog sat on the log", TEXT] * 20
+
+
+def all_vocabularies():
+    return {
+        "characters": Characters.of([TEXT], eos=True),
+        "bytes": Bytes(eos=True),
+        "bpe": Subwords.train(CORPUS, 300),
+    }
+
+
+VOCABULARIES = all_vocabularies()
+every_vocabulary = pytest.mark.parametrize("vocabulary", VOCABULARIES.values(), ids=VOCABULARIES.keys())
+
+
+@every_vocabulary
+def test_text_survives_the_round_trip(vocabulary):
+    ids = vocabulary.encode(TEXT)
+    assert vocabulary.decode(ids) == TEXT
+    assert np.array_equal(ids, vocabulary.encode(TEXT.encode()))
+    assert ids.max() < vocabulary.size
+    assert ids.dtype == vocabulary.dtype
+
+
+@every_vocabulary
+def test_saved_loaded_and_pickled_vocabularies_are_the_same(vocabulary, tmp_path):
+    vocabulary.save(tmp_path / "vocabulary.json")
+    for other in (load(tmp_path / "vocabulary.json"), pickle.loads(pickle.dumps(vocabulary))):  # noqa: S301
+        assert other == vocabulary
+        assert (other.size, other.eos_id) == (vocabulary.size, vocabulary.eos_id)
+        assert np.array_equal(other.encode(TEXT), vocabulary.encode(TEXT))
+
+
+@every_vocabulary
+def test_end_of_text_is_a_token_and_shows_as_nothing(vocabulary):
+    assert vocabulary.eos_id is not None
+    assert vocabulary.eos_id < vocabulary.size
+    assert vocabulary.decode([vocabulary.eos_id]) == ""
+
+
+@given(st.text())
+def test_bytes_hold_any_text(text):
+    assert Bytes().decode(Bytes().encode(text)) == text
+
+
+@given(st.text(min_size=1))
+def test_characters_hold_their_own_alphabet(text):
+    vocabulary = Characters.of([text])
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+    assert vocabulary.size == len(set(text))
+
+
+def test_bpe_learns_merges_and_needs_fewer_tokens():
+    small, large = Subwords.train(CORPUS, 257), Subwords.train(CORPUS, 320)
+    assert len(large.encode("the cat sat")) < len(small.encode("the cat sat")) == len("the cat sat")
+
+
+def test_gpt2_files(tmp_path):
+    """GPT-2's own form: encoder.json and vocab.bpe, byte-level, no prefix space."""
+    letters = "He lo wrd".replace(" ", "")
+    vocabulary = {c: i for i, c in enumerate(sorted(set(letters)))} | {"Ġ": 90, "He": 91, "Ġw": 92, "<|endoftext|>": 93}
+    import json
+
+    (tmp_path / "encoder.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "vocab.bpe").write_text("#version: 0.2\nH e\nĠ w\n")
+    gpt2 = Subwords.load(tmp_path)
+    ids = gpt2.encode("Hello world")
+    assert ids[0] == 91
+    assert 92 in ids
+    assert gpt2.decode(ids) == "Hello world"
+    assert gpt2.eos_id == 93
+
+
+def test_smallest_type():
+    assert Bytes().dtype == np.uint8
+    assert Bytes(eos=True).dtype == np.uint16
+    assert Integers(65_536).dtype == np.uint16
+    assert Integers(65_537).dtype == np.uint32
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Characters("abca"), "'a' repeated"),
+        (lambda: Characters(""), "at least one character"),
+        (lambda: Characters("ab").encode("abxab"), r"'x' is not in the vocabulary: got it at position 2"),
+        (lambda: Characters("ab").encode(b"a\xff"), "not UTF-8: got byte 0xff"),
+        (lambda: Characters("ab").encode(np.zeros(3, np.int64)), "numbers met a vocabulary of text"),
+        (lambda: Integers(0), "the vocabulary is empty"),
+        (lambda: Integers(4).encode(np.array([1, 4])), r"got 4, allowed is 0\.\.3"),
+        (lambda: Integers(4).encode(np.array([-1])), r"got -1, allowed is 0\.\.3"),
+        (lambda: Integers(4).encode(np.array([0.5])), "not integers: got float64"),
+        (lambda: Integers(4).encode("abc"), "text met a vocabulary of integers"),
+        (lambda: Subwords.train(["a"], 100), "got 100, allowed is a size >= 257"),
+        (lambda: from_json({"kind": "runes"}), "got runes, allowed is characters, bytes, integers, subwords"),
+    ],
+)
+def test_mistakes(make, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
