@@ -8,6 +8,7 @@ import pytest
 
 import unmask.core
 import unmask.data
+import unmask.networks
 from unmask.cli.main import COMMANDS
 
 SOURCE = Path(unmask.core.__file__).parent.parent
@@ -41,7 +42,7 @@ def test_files_stay_small(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-@pytest.mark.parametrize("package", [unmask.core, unmask.data], ids=["core", "data"])
+@pytest.mark.parametrize("package", [unmask.core, unmask.data, unmask.networks], ids=["core", "data", "networks"])
 def test_public_names_exist_and_are_documented(package):
     assert package.__all__ == sorted(package.__all__)
     for name in package.__all__:

@@ -13,11 +13,14 @@ from unmask.core import (
     Linear,
     LogSnr,
     Polynomial,
+    PowerK,
     Process,
     Shifted,
     Steps,
     Streams,
+    TokenDraw,
     TokenPolynomial,
+    TokenTime,
     estimate_nelbo,
     filter_logits,
     generalized_nelbo,
@@ -36,6 +39,7 @@ PROCESS = Process(Linear(), 3)
 X = torch.tensor([[0, 1, 2]])
 ONE = column(1.0)
 ALL = Draw(ONE, torch.ones_like(X).bool(), ONE, 0 * ONE, 0 * ONE, 0 * ONE)
+ALL_TOKENS = TokenDraw(**vars(ALL))
 TOKEN_PROCESS = Process(TokenPolynomial(column(1.0, 2.0, 3.0)), 3)
 
 MISTAKES = {
@@ -79,7 +83,7 @@ MISTAKES = {
     ),
     "NaN logits": (lambda: nelbo(torch.full((3, 3), torch.nan), X, ALL), "got 3 of 3 rows"),
     "NaN logits in GenMD4": (
-        lambda: generalized_nelbo(torch.full((3, 3), torch.nan), X, ALL, TOKEN_PROCESS),
+        lambda: generalized_nelbo(torch.full((3, 3), torch.nan), X, ALL_TOKENS, TOKEN_PROCESS),
         "got 3 of 3 rows",
     ),
     "NaN logits in a draw": (lambda: inverse_cdf(torch.full((1, 3), torch.nan), ONE / 2), "got 1 of 1 rows"),
@@ -101,12 +105,49 @@ MISTAKES = {
     ),
     "validity mask of wrong shape": (
         lambda: ExactK(PROCESS).draw(X, Streams(0, 1), valid=torch.ones(1, 2).bool()),
-        "validity mask has the wrong shape",
+        r"validity mask has the wrong form: got torch.bool of shape \(1, 2\)",
     ),
+    "validity mask of integers": (
+        lambda: ContinuousTime(PROCESS).draw(X, Streams(0, 1), valid=torch.ones(1, 3, dtype=torch.int64)),
+        "got torch.int64 of shape",
+    ),
+    "too few streams": (lambda: ExactK(PROCESS).draw(X.expand(4, -1), Streams(0, 1)), "got 1 for 4 sequences"),
+    "too few streams for masks": (
+        lambda: PROCESS.draw_mask(X.expand(4, -1), ONE.expand(4), Streams(0, 1)),
+        "got 1 for 4 sequences",
+    ),
+    "times that do not fit": (lambda: PROCESS.draw_mask(X, column(0.1, 0.2), Streams(0, 1)), r"got shape \(2,\)"),
+    "group of no rows": (lambda: ExactK(PROCESS).draw(X, Streams(0, 1), strata=-3), "got -3"),
+    "sample numbers that are not whole": (lambda: Streams(0, column(1.0)), "got torch.float64"),
+    "negative sample number": (lambda: Streams(0, torch.tensor([-1])), r"got -1, allowed is 0\.\."),
+    "sample number too large": (lambda: Streams(0, torch.tensor([2**32])), "got 4294967296"),
+    "time of power zero": (lambda: TokenTime(TOKEN_PROCESS, power=0.0), "got 0.0"),
+    "power of k not a number": (lambda: PowerK(float("nan")), "got nan"),
+    "scalar objective on a token draw": (lambda: nelbo(torch.zeros(3, 3), X, ALL_TOKENS), "the draw is one of GenMD4"),
+    "token objective on a scalar draw": (
+        lambda: generalized_nelbo(torch.zeros(3, 3), X, ALL, TOKEN_PROCESS),
+        "the draw is not one of GenMD4",
+    ),
+    "control variate for GenMD4": (
+        lambda: Controlled(TokenTime(TOKEN_PROCESS), column(1.0, 1.0, 1.0)).draw(X, Streams(0, 1)),
+        "GenMD4 has no control variate",
+    ),
+    "NaN logits in a reverse step": (
+        lambda: PROCESS.draw_reverse(torch.full_like(X, 3), torch.full((3, 3), torch.nan), 0 * ONE, ONE, Streams(0, 1)),
+        "got 3 of 3 rows",
+    ),
+    "NaN logits in a GenMD4 reverse step": (
+        lambda: TOKEN_PROCESS.draw_reverse(
+            torch.full_like(X, 3), torch.full((3, 3), torch.nan), 0 * ONE, ONE, Streams(0, 1)
+        ),
+        "got 3 of 3 rows",
+    ),
+    "mask_prob that is not 1 − α": (lambda: Custom(lambda t: 1 - t, lambda t: t**3), "is not 1 − α: got a difference"),
+    "top_k not whole": (lambda: filter_logits(torch.zeros(3), top_k=2.5), "got 2.5, allowed is an integer"),
     "odd pairs": (lambda: ExactK(PROCESS, paired).draw(X, Streams(0, 1)), "got groups of 1, allowed is an even number"),
     "token schedule in a scalar estimator": (lambda: ExactK(TOKEN_PROCESS), r"got TokenPolynomial\(V=3\)"),
     "continuous draw in a T-step objective": (
-        lambda: generalized_steps_nelbo(torch.zeros(3, 3), X, ALL, TOKEN_PROCESS),
+        lambda: generalized_steps_nelbo(torch.zeros(3, 3), X, ALL_TOKENS, TOKEN_PROCESS),
         "allowed is a draw of TokenSteps",
     ),
     "no steps": (lambda: uniform_grid(0), "got 0, allowed is an integer >= 1"),

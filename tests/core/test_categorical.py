@@ -58,7 +58,7 @@ def test_legacy_draw_is_right_where_nothing_is_rare():
 
 
 def test_reverse_step_over_a_large_vocabulary():
-    """`draw_reverse` itself: float32 logits, unmask probability 1/512, the tail present in proportion."""
+    """`draw_reverse` itself: float32 logits, half of the masks revealed, the tail present in proportion."""
     process, n, batches = Process(Linear(), VOCAB), 256, 8
     s, t = column(0.25).expand(n), column(0.5).expand(n)
     drawn = []
@@ -93,6 +93,16 @@ def test_quantiles_are_the_inverse_of_the_distribution_function():
     assert inverse_cdf(logits, u[None])[0].tolist() == [0, 1, 1, 2]
 
 
+def test_the_last_tokens_are_reached_however_rare():
+    """A float32 cumulative sum would be flat beyond 1 − 2^-24: these tokens would have no width."""
+    probs = torch.full((1, 1001), 1e-9, dtype=torch.float64)
+    probs[0, 0] = 1 - 1e-6
+    middle = probs.cumsum(1) - probs / 2
+    drawn = inverse_cdf(probs.log().float(), middle)[0]
+    assert (drawn - torch.arange(1001)).abs().max() <= 60  # float32 logits move each width by 1e-7 of its size
+    assert len(drawn.unique()) > 900
+
+
 def law_of(logits, **options):
     return filter_logits(torch.tensor(logits, dtype=torch.float64), **options).softmax(-1)
 
@@ -106,6 +116,7 @@ def test_top_p_keeps_the_token_that_crosses():
     torch.testing.assert_close(law_of(LOG_P, top_p=0.75), column(0, 4 / 9, 2 / 9, 3 / 9))  # crosses at 0.9
     torch.testing.assert_close(law_of(LOG_P, top_p=1e-9), column(0, 1, 0, 0))
     torch.testing.assert_close(law_of(LOG_P, top_p=1.0), column(*P))
+    torch.testing.assert_close(law_of([0.0, 0.0], top_p=0.5), column(1, 0))  # the mass is reached exactly
 
 
 def test_top_k_and_temperature():
@@ -115,6 +126,7 @@ def test_top_k_and_temperature():
     squared = column(*P) ** 2
     torch.testing.assert_close(law_of(LOG_P, temperature=0.5), squared / squared.sum())
     torch.testing.assert_close(law_of(LOG_P, temperature=0.0), column(0, 1, 0, 0))
+    torch.testing.assert_close(law_of(LOG_P, temperature=1e-40), column(0, 1, 0, 0))
     # temperature comes first: at temperature 1/2 the two largest hold 25/30 of the mass
     torch.testing.assert_close(law_of(LOG_P, temperature=0.5, top_p=0.8), column(0, 16 / 25, 0, 9 / 25))
 

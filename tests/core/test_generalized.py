@@ -13,15 +13,18 @@ from unmask.core import (
     Polynomial,
     Process,
     Streams,
+    TokenDraw,
     TokenPolynomial,
+    TokenSteps,
     TokenTime,
     generalized_nelbo,
     generalized_steps_nelbo,
     log_q_mask,
     nelbo,
     rloo,
+    uniform_grid,
 )
-from unmask.core.exact import TableLaw, exact_nelbo, token_continuous_time
+from unmask.core.exact import TableLaw, exact_nelbo, token_continuous_time, token_steps
 from unmask.core.exact.forms import all_masks, tanh_sinh
 
 from .laws import W, column
@@ -32,7 +35,12 @@ X_0 = torch.tensor([2, 0, 1])
 
 def as_draw(t, mask, weight, s=None):
     zero = torch.zeros_like(weight)
-    return Draw(t, mask, weight, zero, zero, zero, s)
+    return TokenDraw(t, mask, weight, zero, zero, zero, s)
+
+
+def as_scalar_draw(t, mask, weight):
+    zero = torch.zeros_like(weight)
+    return Draw(t, mask, weight, zero, zero, zero)
 
 
 def toy_network(theta, x_t, t):
@@ -52,7 +60,7 @@ def test_equal_weights_give_md4_exactly(w, dtype):
     draw = TokenTime(equal, power=1.0).draw(x_0, Streams(1, 16))
     logits = torch.randn(int(draw.mask.sum()), 5, dtype=dtype, generator=torch.Generator().manual_seed(0))
     weight = -scalar.schedule.loss_weight(draw.t) * draw.weight
-    md4 = nelbo(logits, x_0, as_draw(draw.t, draw.mask, weight)).total
+    md4 = nelbo(logits, x_0, as_scalar_draw(draw.t, draw.mask, weight)).total
     generalized = generalized_nelbo(logits, x_0, draw, equal).total
     torch.testing.assert_close(generalized, md4, rtol=1e-14 if dtype == torch.float64 else 1e-6, atol=0)
     # a scalar schedule through the generalized objective is MD4 as well
@@ -60,7 +68,7 @@ def test_equal_weights_give_md4_exactly(w, dtype):
     # and with T steps
     s = draw.t / 2
     step_weight = scalar.schedule.unmask_prob(s, draw.t) * draw.weight
-    md4_steps = nelbo(logits, x_0, as_draw(draw.t, draw.mask, step_weight)).total
+    md4_steps = nelbo(logits, x_0, as_scalar_draw(draw.t, draw.mask, step_weight)).total
     steps = generalized_steps_nelbo(logits, x_0, as_draw(draw.t, draw.mask, draw.weight, s), equal).total
     torch.testing.assert_close(steps, md4_steps, rtol=1e-13 if dtype == torch.float64 else 1e-6, atol=0)
 
@@ -177,6 +185,57 @@ def test_drawn_rloo_gradient_agrees_with_enumeration():
     assert z.abs().max() < 5.5
 
 
+@pytest.mark.parametrize("grid", [uniform_grid(4), uniform_grid(4)[:-1]], ids=["to zero", "paper"])
+def test_t_step_gradients_are_finite_and_right(grid):
+    """∂/∂w of the T-step bound on grids that touch t = 1 and s = 0: by autograd, by differences, and by RLOO."""
+    theta = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+    def bound(w):
+        process = Process(TokenPolynomial(w), 3)
+        draw, objective = token_steps(process, X_0, grid), partial(generalized_steps_nelbo, process=process)
+        return exact_nelbo(partial(toy_network, theta), X_0, draw, process, objective).total
+
+    w = W.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(bound(w), w)
+    for v in range(3):
+        step = torch.zeros(3, dtype=torch.float64)
+        step[v] = 1e-5
+        difference = (bound(W + step) - bound(W - step)).item() / 2e-5
+        assert gradient[v].item() == pytest.approx(difference, rel=1e-5)
+
+    process, x, estimates = Process(TokenPolynomial(w), 3), X_0.expand(1000, -1), []
+    estimator = TokenSteps(process, grid)
+    for batch in range(100):
+        draws = estimator.draw_pair(x, Streams(5, 1000, step=batch))
+        losses = [estimator.nelbo(toy_network(theta, process.hide(x, d.mask), d.t)[d.mask], x, d).total for d in draws]
+        surrogate = rloo(*losses, *(log_q_mask(process, x, d) for d in draws))
+        estimates.append(torch.autograd.grad(surrogate.mean(), w)[0])
+    estimates = torch.stack(estimates)
+    z = (estimates.mean(0) - gradient) / (estimates.std(0) / len(estimates) ** 0.5)
+    assert z.abs().max() < 5.5
+
+
+def test_pairs_leave_padding_visible():
+    process = Process(TokenPolynomial(W), 3)
+    x, valid = X_0.expand(200, -1), torch.tensor([True, False, True]).expand(200, -1)
+    for estimator in (TokenTime(process), TokenSteps(process, uniform_grid(3))):
+        for draw in estimator.draw_pair(x, Streams(0, 200), valid=valid):
+            assert not draw.mask[:, 1].any()
+            assert draw.mask[:, 0].any()
+
+
+def test_images_of_tokens():
+    """A [B, 2, 3] batch costs what its rows of six cost."""
+    process = Process(TokenPolynomial(W), 3)
+    x = (Streams(0, 8).uniform(2, 3) * 3).long()
+    image, flat = TokenTime(process).draw(x, Streams(1, 8)), TokenTime(process).draw(x.flatten(1), Streams(1, 8))
+    logits = torch.randn(int(image.mask.sum()), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for objective in (generalized_nelbo,):
+        a, b = objective(logits, x, image, process).total, objective(logits, x.flatten(1), flat, process).total
+        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(log_q_mask(process, x, image), log_q_mask(process, x.flatten(1), flat))
+
+
 def test_log_q_mask_leaves_padding_out():
     process = Process(TokenPolynomial(W), 3)
     x = torch.tensor([[2, 0, 1, 1]])
@@ -184,3 +243,13 @@ def test_log_q_mask_leaves_padding_out():
     valid = torch.tensor([[True, True, False, False]])
     by_hand = 2.7 * column(0.3).log() + torch.log1p(-(column(0.3) ** 0.6))
     torch.testing.assert_close(log_q_mask(process, x, draw, valid), by_hand)
+
+
+def test_log_q_mask_at_the_last_time():
+    """At t = 1 everything that counts is masked: log 1 = 0, with a gradient of 0, padding or not."""
+    w = W.clone().requires_grad_()
+    process = Process(TokenPolynomial(w), 3)
+    x, valid = torch.tensor([[2, 0, 1]]), torch.tensor([[True, True, False]])
+    log_q = log_q_mask(process, x, as_draw(column(1.0), valid.clone(), column(1.0)), valid)
+    assert log_q.item() == 0
+    assert torch.equal(torch.autograd.grad(log_q.sum(), w)[0], torch.zeros(3, dtype=torch.float64))

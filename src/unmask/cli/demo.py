@@ -22,6 +22,7 @@ from unmask.core import (
     lattice,
     legacy_joint_gumbel,
 )
+from unmask.mistakes import extra
 
 from .figures import SCHEDULES, draw_schedules
 
@@ -55,6 +56,7 @@ class DrawLaw:
 
 def show(out: Path, seed: int, as_json: bool) -> None:
     """Run all parts; print tables, or JSON and nothing else."""
+    extra("matplotlib", "plot", "the demo's picture")  # say so before the work, not after
     console = Console(quiet=as_json)
     picture = out / "schedules.png"
 

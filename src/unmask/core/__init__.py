@@ -12,7 +12,7 @@ from .checks import trusted
 from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, PowerK, Steps, UniformK
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
-from .objective import Draw, Nelbo, Objective, cross_entropy, nelbo, prior, reconstruction
+from .objective import Draw, Nelbo, Objective, TokenDraw, cross_entropy, nelbo, prior, reconstruction
 from .points import balanced, iid, lattice, paired, stratified
 from .process import Denoiser, Process
 from .schedule import Cosine, Custom, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
@@ -40,6 +40,7 @@ __all__ = [
     "Shifted",
     "Steps",
     "Streams",
+    "TokenDraw",
     "TokenPolynomial",
     "TokenSteps",
     "TokenTime",

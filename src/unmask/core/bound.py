@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from ..mistakes import require
+from . import checks
 from .estimator import Estimator
-from .objective import Nelbo, Objective, cross_entropy, nelbo
+from .objective import Nelbo, cross_entropy
 from .process import Denoiser
 from .streams import Streams
 
@@ -34,14 +35,16 @@ def estimate_nelbo(
     draws: int = 16,
     repeats: int = 8,
     seed: int = 0,
+    index: Tensor | None = None,
     valid: Tensor | None = None,
     condition: Any = None,
-    objective: Objective = nelbo,
 ) -> Bound:
     """Estimate the NELBO of each sequence x_0 [B, ...] from `repeats` independent groups of `draws` evaluations.
 
-    The draws of a group are spread over the time axis together, so only whole groups are independent: the
-    standard error is that of the mean over groups. Takes B·draws·repeats evaluations of the denoiser.
+    `index` numbers the sequences within their data set (default 0..B−1). Their random numbers follow from it, so
+    that a data set taken in batches has independent errors, and the same ones however it is cut. The draws of a
+    group are spread over the time axis together, so only whole groups are independent: the standard error is that
+    of the mean over groups. Takes B·draws·repeats evaluations of the denoiser.
     """
     require(
         draws >= 1 and repeats >= 2,
@@ -50,14 +53,13 @@ def estimate_nelbo(
         allowed="draws >= 1 and repeats >= 2",
         do="raise repeats",
     )
-    rows = x_0.repeat_interleave(draws, 0)
-    valid_rows = None if valid is None else valid.repeat_interleave(draws, 0)
+    rows, valid_rows, condition = (_repeated(x, len(x_0), draws) for x in (x_0, valid, condition))
+    numbers = _row_numbers(x_0, index, draws)
     groups = []
     for repeat in range(repeats):
-        streams = Streams(seed, torch.arange(len(rows), device=x_0.device), step=repeat)
-        draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
+        draw = estimator.draw(rows, Streams(seed, numbers, step=repeat), valid=valid_rows, strata=draws)
         logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)
-        parts = objective(logits[draw.mask], rows, draw)
+        parts = estimator.nelbo(logits[draw.mask], rows, draw)
         groups.append([p.view(-1, draws).mean(1) for p in (parts.diffusion, parts.reconstruction, parts.prior)])
     diffusion, recon, prior = (torch.stack(p) for p in zip(*groups, strict=True))
     return Bound(
@@ -66,17 +68,43 @@ def estimate_nelbo(
     )
 
 
+def _repeated(x: Any, batch: int, times: int) -> Any:
+    """Each sequence's entry `times` times, in tensors and in tuples, lists and dicts of them."""
+    if isinstance(x, Tensor) and x.ndim and len(x) == batch:
+        return x.repeat_interleave(times, 0)
+    if isinstance(x, dict):
+        return {key: _repeated(value, batch, times) for key, value in x.items()}
+    if isinstance(x, tuple | list):
+        return type(x)(_repeated(value, batch, times) for value in x)
+    return x
+
+
+def _row_numbers(x_0: Tensor, index: Tensor | None, draws: int) -> Tensor:
+    """The draws of sequence i are samples i·draws .. i·draws + draws − 1."""
+    numbers = torch.arange(len(x_0), device=x_0.device) if index is None else index.long()
+    checks.one_each(len(numbers), x_0, "sequence numbers")
+    return (numbers[:, None] * draws + torch.arange(draws, device=x_0.device)).flatten()
+
+
 @torch.no_grad()
 def fit_surprise(
-    denoiser: Denoiser, x_0: Tensor, estimator: Estimator, *, draws: int = 16, seed: int = 0, condition: Any = None
+    denoiser: Denoiser,
+    x_0: Tensor,
+    estimator: Estimator,
+    *,
+    draws: int = 16,
+    seed: int = 0,
+    valid: Tensor | None = None,
+    condition: Any = None,
 ) -> Tensor:
-    """The denoiser's mean loss on each token, [V]: the best baseline of one number per token for `Controlled`.
+    """The denoiser's mean loss on each token, [V]: a baseline for `Controlled`, to be used with β = 1.
 
     Fit it on other sequences (or another seed) than it is used on, or the estimate is no longer unbiased.
     Tokens that never occur get the mean over those that do.
     """
-    rows = x_0.repeat_interleave(draws, 0)
-    draw = estimator.draw(rows, Streams(seed, torch.arange(len(rows), device=x_0.device)).fork("pilot"), strata=draws)
+    rows, valid_rows, condition = (_repeated(x, len(x_0), draws) for x in (x_0, valid, condition))
+    streams = Streams(seed, _row_numbers(x_0, None, draws)).fork("pilot")
+    draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
     logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)[draw.mask]
     losses, tokens = cross_entropy(logits, rows, draw.mask).double(), rows[draw.mask].long()
     total = losses.new_zeros(estimator.process.vocab_size).index_add(0, tokens, losses)

@@ -4,7 +4,7 @@ A draw inverts the distribution function: float32 softmax, float64 cumulative su
 Every token keeps its probability to float32 precision, however rare. The draw that the literature uses,
 one float32 Gumbel-max over the tokens *and* the mask, cannot do that: a float32 uniform is a multiple of
 2^-24, so a Gumbel never exceeds 24 log 2, and a token whose odds against the mask are below 2^-24 is
-never drawn (App. F of the paper noticed it as an "implicit top-p"). It is kept as
+never drawn (App. G of the paper noticed it as an "implicit top-p"). It is kept as
 `legacy_joint_gumbel`, to reproduce old results and to be tested against.
 """
 
@@ -67,12 +67,16 @@ def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     if temperature == 0:
         best = logits.argmax(-1, keepdim=True)
         return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
-    return logits / temperature
+    return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
 def _keep_top_k(logits: Tensor, top_k: int) -> Tensor:
     require(
-        top_k >= 1, "top_k is out of range", got=top_k, allowed="an integer >= 1", do="leave it out to keep all tokens"
+        isinstance(top_k, int) and top_k >= 1,
+        "top_k is out of range",
+        got=top_k,
+        allowed="an integer >= 1",
+        do="leave it out to keep all tokens",
     )
     threshold = logits.topk(min(top_k, logits.shape[-1]), dim=-1).values[..., -1:]
     return logits.masked_fill(logits < threshold, -torch.inf)

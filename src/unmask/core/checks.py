@@ -134,6 +134,59 @@ def k_range(k: Tensor, n: Tensor) -> None:
             )
 
 
+def sample_numbers(index: Tensor, largest: int) -> None:
+    """The samples of a batch are numbered by a vector of integers 0..largest."""
+    require(
+        index.ndim == 1 and not index.is_floating_point() and index.dtype != torch.bool,
+        "sample numbers have the wrong form",
+        got=f"{index.dtype} of shape {tuple(index.shape)}",
+        allowed="a vector of integers",
+        do="pass torch.arange(B), or a count",
+    )
+    if _reads_values() and index.numel():
+        low, high = int(index.min()), int(index.max())
+        require(
+            low >= 0 and high <= largest,
+            "a sample number is out of range",
+            got=low if low < 0 else high,
+            allowed=f"0..{largest}",
+            do="count samples from 0, and use step for what repeats",
+        )
+
+
+def one_each(count: int, x: Tensor, what: str) -> None:
+    """There must be one of `what` for each sequence of x."""
+    require(
+        count == len(x),
+        f"the number of {what} does not fit the batch",
+        got=f"{count} for {len(x)} sequences",
+        allowed="one each",
+        do="make them for this batch",
+    )
+
+
+def validity(valid: Tensor, x: Tensor) -> None:
+    """A validity mask is bool and has an entry for every position."""
+    require(
+        valid.dtype == torch.bool and valid.shape == x.shape,
+        "the validity mask has the wrong form",
+        got=f"{valid.dtype} of shape {tuple(valid.shape)}",
+        allowed=f"bool of shape {tuple(x.shape)}",
+        do="convert it with .bool()",
+    )
+
+
+def times_of(t: Tensor, x: Tensor) -> None:
+    """One time for each sequence."""
+    require(
+        t.shape == (len(x),),
+        "the times do not fit the batch",
+        got=f"shape {tuple(t.shape)}",
+        allowed=f"({len(x)},), one per sequence",
+        do="expand them with t.expand(B)",
+    )
+
+
 def same_shape(x: Tensor, like: Tensor, what: str) -> None:
     """`x` must have the shape of the tokens it belongs to."""
     require(

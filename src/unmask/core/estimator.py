@@ -10,12 +10,14 @@
 | ExactK(process, ..., k_law=PowerK(½))  | k of N tokens masked, k ~ k^-½                   | 1/(k q(k))        |
 | Controlled(estimator, surprise)        | as the estimator, minus a unigram baseline       | unchanged         |
 
-All are unbiased for the bound they estimate. Exact-k needs no end terms and has far less variance; it is
-the default everywhere. It holds for every scalar schedule and also for networks that see the time.
+All are unbiased for the bound they estimate. Exact-k needs no end terms and has far less variance: use it
+unless you need another by name. It holds for every scalar schedule and also for networks that see the time.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -24,7 +26,7 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .grid import check_grid
-from .objective import Draw, prior, reconstruction
+from .objective import Draw, Nelbo, nelbo, prior, reconstruction
 from .points import Spread, iid, stratified
 from .process import Process
 from .schedule import Schedule
@@ -44,9 +46,13 @@ class Estimator(ABC):
         strata: rows are spread together in groups of this many consecutive samples (default: all rows).
         """
 
+    @abstractmethod
     def coverage(self) -> float:
         """E[weight · 1{token masked}]: the part of the time integral this estimator covers (1 = all of it)."""
-        return 1.0
+
+    def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
+        """The objective that goes with this estimator's draws."""
+        return nelbo(logits, x_0, draw)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class ContinuousTime(Estimator):
         _check_scalar(self.process.schedule)
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        t = self.spread(streams, strata or len(x_0))
+        t = spread_over(self.spread, x_0, streams, strata)
         return independent_masks(
             self.process, x_0, streams, valid, t=t, weight=-self.process.schedule.loss_weight(t), first=0.0, last=1.0
         )
@@ -83,7 +89,7 @@ class LogSnr(Estimator):
 
     def __post_init__(self) -> None:
         _check_scalar(self.process.schedule)
-        low, high = self._interval()
+        low, high = self._interval
         require(
             low < high,
             "the log-SNR interval is empty",
@@ -92,14 +98,15 @@ class LogSnr(Estimator):
             do="widen the interval",
         )
 
+    @cached_property
     def _interval(self) -> tuple[float, float]:
         ends = self.process.schedule.log_snr(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
         return max(self.low, ends[0]), min(self.high, ends[1])
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        low, high = self._interval()
-        log_snr = low + (high - low) * self.spread(streams, strata or len(x_0))
-        first, last = self._times()
+        low, high = self._interval
+        log_snr = low + (high - low) * spread_over(self.spread, x_0, streams, strata)
+        first, last = self._times
         return independent_masks(
             self.process,
             x_0,
@@ -111,13 +118,14 @@ class LogSnr(Estimator):
             last=last,
         )
 
+    @cached_property
     def _times(self) -> tuple[float, float]:
-        low, high = self._interval()
+        low, high = self._interval
         first, last = self.process.schedule.inverse_log_snr(torch.tensor([high, low], dtype=torch.float64)).tolist()
         return first, last
 
     def coverage(self) -> float:
-        return _alpha_drop(self.process.schedule, *self._times())
+        return _alpha_drop(self.process.schedule, *self._times)
 
 
 @dataclass(frozen=True)
@@ -137,12 +145,10 @@ class Steps(Estimator):
         check_grid(self.grid)
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        t, s = draw_steps(self.grid.to(x_0.device), self.spread(streams, strata or len(x_0)))
+        t, s = draw_steps(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
         weight = (len(self.grid) - 1) * self.process.schedule.unmask_prob(s, t)
-        draw = independent_masks(
-            self.process, x_0, streams, valid, t=t, weight=weight, first=self.grid[-1].item(), last=self.grid[0].item()
-        )
-        return replace(draw, s=s)
+        first, last = self.grid[-1].item(), self.grid[0].item()
+        return independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=first, last=last)
 
     def coverage(self) -> float:
         return _alpha_drop(self.process.schedule, self.grid[-1].item(), self.grid[0].item())
@@ -181,6 +187,15 @@ class PowerK:
 
     power: float = 0.5
 
+    def __post_init__(self) -> None:
+        require(
+            math.isfinite(self.power),
+            "the power of k is not finite",
+            got=self.power,
+            allowed="a finite number",
+            do="use 0.5 for likelihoods",
+        )
+
     def _mass(self, n: Tensor) -> Tensor:
         """Cumulative unnormalised mass [B, max n], constant beyond each row's n."""
         k = torch.arange(1, int(n.max()) + 1, device=n.device, dtype=torch.float64)
@@ -215,7 +230,7 @@ class ExactK(Estimator):
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         checks.tokens(x_0, self.process.vocab_size)
         n = count_valid(x_0, valid)
-        k = self.k_law.quantile(self.spread(streams, strata or len(x_0)), n.clamp(min=1))
+        k = self.k_law.quantile(spread_over(self.spread, x_0, streams, strata), n.clamp(min=1))
         weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1))), 0.0)
         return self.draw_given_k(x_0, k.minimum(n), weight, streams, valid)
 
@@ -223,6 +238,7 @@ class ExactK(Estimator):
         self, x_0: Tensor, k: Tensor, weight: Tensor, streams: Streams, valid: Tensor | None = None
     ) -> Draw:
         """Mask exactly k [B] of each row's valid tokens, 0 ≤ k ≤ N."""
+        checks.one_each(len(streams), x_0, "streams")
         checks.k_range(k, count_valid(x_0, valid))
         u = streams.uniform(*x_0.shape[1:])
         if valid is not None:
@@ -235,6 +251,9 @@ class ExactK(Estimator):
         mask_prob = ordered.gather(1, (k - 1).clamp(min=0)[:, None])[:, 0].clamp(max=1)
         zero = torch.zeros_like(weight)
         return Draw(self.process.schedule.inverse_mask_prob(mask_prob), mask, weight, zero, zero, zero)
+
+    def coverage(self) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -274,11 +293,24 @@ class Controlled(Estimator):
         return self.estimator.coverage()
 
 
+def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | None) -> Tensor:
+    """One point per row, spread over groups of `strata` rows (default: all of them)."""
+    checks.one_each(len(streams), x_0, "streams")
+    require(
+        strata is None or strata >= 1,
+        "the size of a group is not positive",
+        got=strata,
+        allowed="an integer >= 1",
+        do="leave it out to spread over the whole batch",
+    )
+    return spread(streams, strata or max(len(x_0), 1))
+
+
 def count_valid(x_0: Tensor, valid: Tensor | None) -> Tensor:
     """N: the number of tokens of each sequence that count [B]."""
     if valid is None:
-        return torch.full((len(x_0),), x_0[0].numel(), device=x_0.device)
-    checks.same_shape(valid, x_0, "validity mask")
+        return torch.full((len(x_0),), math.prod(x_0.shape[1:]), device=x_0.device)
+    checks.validity(valid, x_0)
     return valid.flatten(1).sum(1)
 
 
@@ -310,11 +342,10 @@ def _alpha_drop(schedule: Schedule, first: float, last: float) -> float:
 
 
 def _check_scalar(schedule: Schedule) -> None:
-    one = schedule.alpha(torch.tensor(0.5, dtype=torch.float64))
     require(
-        one.ndim == 0,
+        not schedule.per_token,
         "this estimator needs one schedule for all tokens",
         got=repr(schedule),
         allowed="a scalar schedule",
-        do="use the estimators of unmask.core.generalized for a schedule per token",
+        do="use TokenTime or TokenSteps for a schedule per token",
     )

@@ -1,4 +1,4 @@
-"""GenMD4: masking schedules that depend on the token, and how to learn them (Sec. 6, App. H).
+"""GenMD4: masking schedules that depend on the token, and how to learn them (Sec. 6, App. I).
 
 With rates r_v(t) = −α'_{t,v}/(1−α_{t,v}) (w_v/t for the polynomial schedule) a masked position costs
 
@@ -10,49 +10,82 @@ masks depends on w, so its gradient needs the two-sample leave-one-out estimator
 A GenMD4 denoiser must see t: given that a token is masked at t, its posterior is ∝ p(v | context)·(1−α_{t,v}).
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from ..mistakes import fail
-from .estimator import Estimator, draw_steps, independent_masks
+from . import checks
+from .estimator import Estimator, draw_steps, independent_masks, spread_over
 from .grid import check_grid
 from .numeric import softmax_dtype
-from .objective import Draw, Nelbo, cross_entropy, sum_per_sequence
+from .objective import Draw, Nelbo, TokenDraw, cross_entropy, sum_per_sequence
 from .points import Spread, lattice, stratified
 from .process import Process
 from .streams import Streams
 
 
-@dataclass(frozen=True)
-class TokenTime(Estimator):
-    """Times for GenMD4's continuous NELBO: t = u^(1/power), weight t^(1−power)/power, masks by each token's α.
+class TokenEstimator(Estimator):
+    """Draws for GenMD4: masks by each token's own α; the objective puts the rates in."""
 
-    power 1 is the paper's uniform time. With one mask per time the second moment of the estimate behaves
-    like ∫ t^(w−power−1) dt at t → 0, finite only for power < w: hence ½, which is safe for w > ½.
+    def draw_pair(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> tuple[TokenDraw, TokenDraw]:
+        """Two draws at the same times with independent masks, for `rloo`."""
+        first = self.draw(x_0, streams, valid=valid, strata=strata)
+        return first, replace(first, mask=self.process.draw_mask(x_0, first.t, streams, valid))
+
+    @abstractmethod
+    def draw(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> TokenDraw: ...
+
+    def coverage(self) -> float:
+        fail(
+            "GenMD4 has no control variate",
+            got=type(self).__name__,
+            allowed="the scalar estimators",
+            do="leave Controlled out",
+        )
+
+    def _token_draw(
+        self, x_0: Tensor, streams: Streams, valid: Tensor | None, t: Tensor, weight: Tensor, first: float, last: float
+    ) -> TokenDraw:
+        draw = independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=first, last=last)
+        return TokenDraw(**vars(draw))
+
+
+@dataclass(frozen=True)
+class TokenTime(TokenEstimator):
+    """Times for GenMD4's continuous NELBO: t = u^(1/power), weight t^(1−power)/power.
+
+    power 1 is the paper's uniform time. With one mask per time the second moment of the estimate behaves like
+    ∫ t^(w−power−1) dt at t → 0: finite only for power below the smallest w that occurs, infinite (though still
+    unbiased) above it. Hence ½; lower it if the w fall below.
     """
 
     process: Process
     spread: Spread = lattice
     power: float = 0.5
 
-    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        t = self.spread(streams, strata or len(x_0)) ** (1 / self.power)
-        weight = t ** (1 - self.power) / self.power
-        return independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=0.0, last=1.0)
+    def __post_init__(self) -> None:
+        checks.positive(self.power, "the power of the time")
 
-    def draw_pair(
+    def draw(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
-    ) -> tuple[Draw, Draw]:
-        """Two draws at the same times with independent masks, for `rloo`."""
-        first = self.draw(x_0, streams, valid=valid, strata=strata)
-        return first, replace(first, mask=self.process.draw_mask(x_0, first.t, streams, valid))
+    ) -> TokenDraw:
+        t = spread_over(self.spread, x_0, streams, strata) ** (1 / self.power)
+        return self._token_draw(x_0, streams, valid, t, t ** (1 - self.power) / self.power, 0.0, 1.0)
+
+    def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
+        return generalized_nelbo(logits, x_0, draw, self.process)
 
 
 @dataclass(frozen=True)
-class TokenSteps(Estimator):
-    """Steps (s, t) of a grid for GenMD4's T-step NELBO, all equally likely, masks by each token's α."""
+class TokenSteps(TokenEstimator):
+    """Steps (s, t) of a grid for GenMD4's T-step NELBO, all equally likely."""
 
     process: Process
     grid: Tensor
@@ -61,12 +94,16 @@ class TokenSteps(Estimator):
     def __post_init__(self) -> None:
         check_grid(self.grid)
 
-    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        t, s = draw_steps(self.grid.to(x_0.device), self.spread(streams, strata or len(x_0)))
+    def draw(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> TokenDraw:
+        t, s = draw_steps(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
         weight = torch.full_like(t, len(self.grid) - 1)
         first, last = self.grid[-1].item(), self.grid[0].item()
-        draw = independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=first, last=last)
-        return replace(draw, s=s)
+        return replace(self._token_draw(x_0, streams, valid, t, weight, first, last), s=s)
+
+    def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
+        return generalized_steps_nelbo(logits, x_0, draw, self.process)
 
 
 def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
@@ -74,18 +111,20 @@ def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process)
 
     logits [M, V] at the masked positions, in the order of x_0[draw.mask]; `draw` from `TokenTime`.
     """
+    _check_draw(draw)
     loss = cross_entropy(logits, x_0, draw.mask)
     rates, rate_x = _of_vocabulary_and_target(-process.schedule.loss_weight(draw.t), x_0, draw.mask)
     mu = logits.softmax(-1, dtype=softmax_dtype(logits))
-    summand = rate_x * loss + ((rates - rate_x[:, None]) * mu).sum(-1)
-    return Nelbo(draw.weight * sum_per_sequence(summand, draw.mask) + draw.control, draw.reconstruction, draw.prior)
+    summand = rate_x * loss + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
+    return Nelbo(draw.weight * sum_per_sequence(summand, draw.mask), draw.reconstruction, draw.prior)
 
 
 def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
-    """T-step GenMD4 NELBO (App. H): with ξ = unmask_prob and stay = 1 − ξ,
+    """T-step GenMD4 NELBO (App. I): with ξ = unmask_prob and stay = 1 − ξ,
 
     KL(q(x_s|x_t,x_0) ‖ p(x_s|x_t)) = ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x.
     """
+    draw = _check_draw(draw)
     if draw.s is None:
         fail(
             "the draw has no next time s",
@@ -94,24 +133,47 @@ def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Pr
             do="use generalized_nelbo for continuous time",
         )
     loss = cross_entropy(logits, x_0, draw.mask)
-    # at s = 0 nothing stays; a finite stand-in for log 0 keeps values and gradients free of inf − inf
-    log_stay, log_stay_x = _of_vocabulary_and_target(
-        process.schedule.log_stay(draw.s, draw.t).clamp(min=-1e4), x_0, draw.mask
-    )
+    all_stay, log_stay_x = _of_vocabulary_and_target(_log_stay(process, draw.s, draw.t), x_0, draw.mask)
     logits = logits.to(softmax_dtype(logits))
-    log_ratio = (logits + (log_stay - log_stay_x[:, None])).logsumexp(-1) - logits.logsumexp(-1)
+    log_ratio = (logits + (all_stay - log_stay_x[:, None]).to(logits.dtype)).logsumexp(-1) - logits.logsumexp(-1)
     summand = -torch.expm1(log_stay_x) * loss - log_stay_x.exp() * log_ratio
-    return Nelbo(draw.weight * sum_per_sequence(summand, draw.mask) + draw.control, draw.reconstruction, draw.prior)
+    return Nelbo(draw.weight * sum_per_sequence(summand, draw.mask), draw.reconstruction, draw.prior)
+
+
+def _log_stay(process: Process, s: Tensor, t: Tensor) -> Tensor:
+    """log (1−α_s)/(1−α_t), with a finite stand-in where s = 0 and nothing stays: no inf − inf, no NaN gradient."""
+    at_end = s == 0
+    log_stay = process.schedule.log_stay(torch.where(at_end, t / 2, s), t)
+    return torch.where(at_end.view(-1, *[1] * (log_stay.ndim - 1)), -1e4, log_stay)
+
+
+def _check_draw(draw: Draw) -> TokenDraw:
+    if not isinstance(draw, TokenDraw):
+        fail(
+            "the draw is not one of GenMD4",
+            got=f"a {type(draw).__name__} of a scalar estimator",
+            allowed="a draw of TokenTime or TokenSteps",
+            do="use nelbo",
+        )
+    return draw
 
 
 def log_q_mask(process: Process, x_0: Tensor, draw: Draw, valid: Tensor | None = None) -> Tensor:
-    """log q(x_t | x_0) of the drawn mask, summed over the tokens that count [B]; differentiable in w."""
-    log_q = process.log_q(process.hide(x_0, draw.mask), x_0, draw.t)
-    return (log_q if valid is None else log_q * valid).flatten(1).sum(1)
+    """log q(x_t | x_0) of the drawn mask, summed over the tokens that count [B]; differentiable in w.
+
+    Each branch is evaluated at the true time only where it is taken: at t = 1 the other one is log 0.
+    """
+    schedule, mask = process.schedule.at(x_0), draw.mask
+    visible = ~mask if valid is None else ~mask & valid
+    t = draw.t.view(-1, *[1] * (x_0.ndim - 1))
+    log_masked = schedule.log_mask_prob(torch.where(mask, t, 0.5))
+    log_visible = schedule.log_alpha(torch.where(visible, t, 0.5))
+    zero = torch.zeros((), dtype=log_masked.dtype, device=log_masked.device)
+    return (torch.where(mask, log_masked, zero) + torch.where(visible, log_visible, zero)).flatten(1).sum(1)
 
 
 def rloo(loss_1: Tensor, loss_2: Tensor, log_q_1: Tensor, log_q_2: Tensor) -> Tensor:
-    """The surrogate of App. H.2 [B]: its value is the mean of two losses at the same t, its gradient is unbiased.
+    """The surrogate of App. I.2 [B]: its value is the mean of two losses at the same t, its gradient is unbiased.
 
     ∇ E_q[L] = E_q[∇L + L ∇log q]; the second term is estimated by ½(L₁−L₂)(∇log q₁ − ∇log q₂), each sample
     serving as the other's baseline. Plain autodiff of the losses would miss it and push w towards 0.

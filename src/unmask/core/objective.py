@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..mistakes import require
 from . import checks
 from .numeric import softmax_dtype
 from .process import Process
@@ -37,6 +38,12 @@ class Draw:
     """What the noise left at the smallest covered time costs [B]."""
     prior: Tensor
     """What the signal left at the largest covered time costs [B]."""
+
+
+@dataclass(frozen=True)
+class TokenDraw(Draw):
+    """A draw for GenMD4, whose objectives put the rates in: `weight` is only one over the density of the time."""
+
     s: Tensor | None = None
     """The next time of a T-step process [B]; None in continuous time."""
 
@@ -71,9 +78,11 @@ def cross_entropy(logits: Tensor, x_0: Tensor, mask: Tensor) -> Tensor:
 
 
 def sum_per_sequence(values: Tensor, mask: Tensor) -> Tensor:
-    """Sum values [M] at masked positions within each sequence: [B]."""
-    sequence = mask.flatten(1).nonzero()[:, 0]
-    return values.new_zeros(len(mask)).index_add(0, sequence, values)
+    """Sum values [M] at masked positions within each sequence: [B].
+
+    Laid out over the positions and summed along them: unlike adding by index, this is deterministic on a GPU.
+    """
+    return values.new_zeros(mask.shape).masked_scatter(mask, values).flatten(1).sum(1)
 
 
 def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
@@ -81,6 +90,13 @@ def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
 
     logits [M, V] are the denoiser's output at the masked positions, in the order of x_0[draw.mask].
     """
+    require(
+        not isinstance(draw, TokenDraw),
+        "the draw is one of GenMD4",
+        got="a draw of TokenTime or TokenSteps",
+        allowed="a draw of a scalar estimator",
+        do="use generalized_nelbo or generalized_steps_nelbo",
+    )
     masked_loss = sum_per_sequence(cross_entropy(logits, x_0, draw.mask), draw.mask)
     return Nelbo(draw.weight * masked_loss + draw.control, draw.reconstruction, draw.prior)
 

@@ -31,7 +31,7 @@ def iid(streams: Streams, strata: int) -> Tensor:
 def lattice(streams: Streams, strata: int) -> Tensor:
     """The paper's Algorithm 1: u_i = mod(u + i/B, 1) with one u for the group."""
     shift = _per_group(streams, strata).uniform()
-    return ((shift + streams.index.double() / strata) % 1).clamp(_TINY, 1 - _TINY)
+    return ((shift + (streams.index % strata).double() / strata) % 1).clamp(_TINY, 1 - _TINY)
 
 
 def stratified(streams: Streams, strata: int) -> Tensor:
@@ -71,7 +71,7 @@ def paired(streams: Streams, strata: int) -> Tensor:
 def _cell(streams: Streams, strata: int) -> Tensor:
     """The cell 0..strata−1 of each row, all different within a group, rotated at random."""
     rotation = (_per_group(streams, strata).uniform() * strata).floor()
-    return (streams.index.double() + rotation) % strata
+    return ((streams.index % strata).double() + rotation) % strata
 
 
 def _within(cell: Tensor, place: Tensor, strata: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The masking process: a schedule plus a mask token (Sec. 2, Sec. 6, App. C and H).
+"""The masking process: a schedule plus a mask token (Sec. 2, Sec. 6, App. C and I).
 
 Forward, each token independently falls into the mask state m and stays there; backward, a masked token
 jumps to a value and stays there. One set of formulas serves scalar schedules (MD4) and schedules that
@@ -105,12 +105,14 @@ class Process:
 
         p(x_s = v) = μ_v (α_{s,v}−α_{t,v})/(1−α_{t,v}),  p(x_s = m) = Σ_v μ_v (1−α_{s,v})/(1−α_{t,v}).
         """
-        checks.logits(logits, int(mask.sum()), self.vocab_size)
         row = mask.nonzero()[:, 0]
+        checks.logits(logits, len(row), self.vocab_size)
         vocabulary = torch.arange(self.vocab_size, device=logits.device)
         log_stay = self._log_stay(vocabulary, s[row], t[row])  # [M, V], or [M, 1] if all tokens share one schedule
         log_mu = logits.log_softmax(-1, dtype=softmax_dtype(logits))
-        return log_mu + log1mexp(log_stay), (log_mu + log_stay).logsumexp(-1)
+        stays = (log_mu + log_stay.to(log_mu.dtype)).logsumexp(-1)
+        checks.not_nan(stays)
+        return log_mu + log1mexp(log_stay).to(log_mu.dtype), stays
 
     # --------------------------------------------------------------------------------------- draws
 
@@ -121,8 +123,12 @@ class Process:
     def draw_mask(self, x_0: Tensor, t: Tensor, streams: Streams, valid: Tensor | None = None) -> Tensor:
         """Which positions are masked at time t, [B, ...] bool; padding (`valid` false) never is."""
         self._check_states(x_0=x_0)
-        mask = streams.uniform(*x_0.shape[1:]) < self.mask_prob(x_0, t)
-        return mask if valid is None else mask & valid
+        checks.times_of(t, x_0)
+        mask = self._uniform(x_0, streams) < self.mask_prob(x_0, t)
+        if valid is None:
+            return mask
+        checks.validity(valid, x_0)
+        return mask & valid
 
     def draw_x_t(self, x_0: Tensor, t: Tensor, streams: Streams, valid: Tensor | None = None) -> Tensor:
         """x_t ~ q(x_t | x_0)."""
@@ -131,12 +137,12 @@ class Process:
     def draw_forward(self, x_s: Tensor, s: Tensor, t: Tensor, streams: Streams) -> Tensor:
         """x_t ~ q(x_t | x_s)."""
         log_q = self.log_q_forward(torch.full_like(x_s, self.mask_id), x_s, s, t)
-        return self.hide(x_s, streams.uniform(*x_s.shape[1:]) < log_q.exp())
+        return self.hide(x_s, self._uniform(x_s, streams) < log_q.exp())
 
     def draw_posterior(self, x_t: Tensor, x_0: Tensor, s: Tensor, t: Tensor, streams: Streams) -> Tensor:
         """x_s ~ q(x_s | x_t, x_0)."""
         self._check_states(x_0=x_0, x_t=x_t)
-        reveal = streams.uniform(*x_0.shape[1:]) < self.unmask_prob(x_0, s, t)
+        reveal = self._uniform(x_0, streams) < self.unmask_prob(x_0, s, t)
         return torch.where((x_t == self.mask_id) & reveal, x_0, x_t)
 
     def draw_reverse(self, x_t: Tensor, logits: Tensor, s: Tensor, t: Tensor, streams: Streams) -> Tensor:
@@ -146,16 +152,25 @@ class Process:
         """
         self._check_states(x_t=x_t)
         mask = x_t == self.mask_id
-        log_reveal, log_stay = self.reverse_kernel(logits, mask, s, t)
-        where, what = streams.uniform(2, *x_t.shape[1:]).unbind(1)
-        revealed = where[mask] < -torch.expm1(log_stay)
-        positions = mask.clone()
-        positions[mask] = revealed
+        where, what = self._uniform(x_t, streams), self._uniform(x_t, streams)
+        if self.schedule.per_token:
+            logits, log_stay = self.reverse_kernel(logits, mask, s, t)
+            unmask_prob = -torch.expm1(log_stay.double())
+        else:  # the chance does not depend on what is revealed: no need to look at the logits
+            unmask_prob = self.unmask_prob(x_t, s, t)[mask]
+            checks.logits(logits, len(unmask_prob), self.vocab_size)
+        revealed = where[mask] < unmask_prob
+        positions = torch.zeros_like(mask).masked_scatter(mask, revealed)
         x_s = x_t.clone()
-        x_s[positions] = inverse_cdf(log_reveal[revealed], what[positions]).to(x_t.dtype)
+        x_s[positions] = inverse_cdf(logits[revealed], what[positions]).to(x_t.dtype)
         return x_s
 
     # ------------------------------------------------------------------------------------- helpers
+
+    def _uniform(self, x: Tensor, streams: Streams) -> Tensor:
+        """One uniform for every position, each sequence from its own stream."""
+        checks.one_each(len(streams), x, "streams")
+        return streams.uniform(*x.shape[1:])
 
     def _of(self, x: Tensor) -> Schedule:
         """The schedule of each token; a mask in x borrows a real token's, which the callers then discard."""

@@ -55,7 +55,9 @@ class Schedule(ABC):
     def log_stay(self, s: Tensor, t: Tensor) -> Tensor:
         """log (1−α_s)/(1−α_t): a token masked at t is still masked at s ≤ t."""
         checks.ordered(s, t)
-        return self.log_mask_prob(s) - self.log_mask_prob(t)
+        at_t = self.log_mask_prob(t)
+        # where 1−α_t rounds to 0 nothing is masked, and nothing can be said wrongly about it
+        return torch.where(at_t > -torch.inf, self.log_mask_prob(s) - at_t, 0.0)
 
     def unmask_prob(self, s: Tensor, t: Tensor) -> Tensor:
         """(α_s−α_t)/(1−α_t): a token masked at t is revealed by s ≤ t."""
@@ -72,6 +74,11 @@ class Schedule(ABC):
     def inverse_log_snr(self, log_snr: Tensor) -> Tensor:
         """The t with λ_t = log_snr; clamped like `inverse`."""
         return self._clamped_time(torch.sigmoid(log_snr), torch.sigmoid(-log_snr))
+
+    @property
+    def per_token(self) -> bool:
+        """Whether tokens have schedules of their own (GenMD4)."""
+        return False
 
     def at(self, tokens: Tensor) -> "Schedule":
         """The schedule of each given token. Scalar schedules treat all tokens alike."""
@@ -233,7 +240,7 @@ class Custom(Schedule):
 
     def __init__(self, alpha: Callable[[Tensor], Tensor], mask_prob: Callable[[Tensor], Tensor] | None = None):
         self._alpha = alpha
-        self._mask_prob = mask_prob or (lambda t: 1 - alpha(t))
+        self._mask_prob = mask_prob or (lambda t: (1 - alpha(t)).clamp(min=0))
         self._check()
 
     def _check(self) -> None:
@@ -264,6 +271,14 @@ class Custom(Schedule):
             allowed="0 <= α(1)",
             do="rescale the function",
         )
+        mismatch = (alpha + self._mask_prob(t) - 1).abs().max().item()
+        require(
+            mismatch <= 1e-9,
+            "mask_prob of the custom schedule is not 1 − α",
+            got=f"a difference of {mismatch:.3g}",
+            allowed="at most 1e-9",
+            do="leave it out, or correct it",
+        )
 
     def alpha(self, t: Tensor) -> Tensor:
         checks.times(t)
@@ -274,11 +289,12 @@ class Custom(Schedule):
         return self._mask_prob(t)
 
     def dalpha(self, t: Tensor) -> Tensor:
-        """−d(1−α)/dt by autograd."""
+        """−d(1−α)/dt by autograd; itself differentiable where gradients are on, for a learned α."""
         checks.times(t)
-        with torch.enable_grad():
-            leaf = t.detach().requires_grad_()
-            (slope,) = torch.autograd.grad(self._mask_prob(leaf).sum(), leaf)
+        differentiable = torch.is_grad_enabled()
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = t.detach().clone().requires_grad_()
+            (slope,) = torch.autograd.grad(self._mask_prob(leaf).sum(), leaf, create_graph=differentiable)
         return -slope
 
     def loss_weight(self, t: Tensor) -> Tensor:
@@ -328,6 +344,10 @@ class Shifted(Schedule):
         inner_mask_prob = ((mask_prob - self.epsilon) / self._scale).clamp(0, 1)
         return self.schedule.time(inner_alpha, inner_mask_prob)
 
+    @property
+    def per_token(self) -> bool:
+        return self.schedule.per_token
+
     def at(self, tokens: Tensor) -> Schedule:
         return Shifted(self.schedule.at(tokens), self.epsilon)
 
@@ -352,6 +372,10 @@ class TokenPolynomial(Schedule):
         )
         checks.positive(w, "token weight w")
         self.w = w
+
+    @property
+    def per_token(self) -> bool:
+        return True
 
     def at(self, tokens: Tensor) -> Schedule:
         return Polynomial._unchecked(self.w[tokens.long()])

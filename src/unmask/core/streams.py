@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..mistakes import require
+from . import checks
 
 _LOW32 = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -44,7 +45,7 @@ class Streams:
     """Independent streams of uniforms, one for each row of a batch.
 
     `index` says which sample each row is (its place in the global batch, or its number among the samples
-    to draw); `step` is the training or sampling step. Successive calls of `uniform` give new numbers.
+    to draw); `step` is the training or sampling step. Successive calls give new numbers.
     """
 
     def __init__(self, seed: int, index: int | Tensor, step: int = 0, device: torch.device | str | None = None):
@@ -65,8 +66,9 @@ class Streams:
             allowed="0 <= step < 2**32",
             do="count steps from 0",
         )
+        checks.sample_numbers(index, _LOW32)
         self.seed = seed
-        self.index = index
+        self.index = index.long()  # Philox multiplies 32-bit words, which needs 64 bits
         self.step = step
         self._calls = 0
 
@@ -82,8 +84,9 @@ class Streams:
         return Streams(self.seed, self.index, step)
 
     def fork(self, label: str, index: Tensor | None = None) -> "Streams":
-        """Streams independent of these, for another purpose or other groups of rows, at the same step."""
-        digest = hashlib.blake2b(f"{self.seed}/{label}".encode(), digest_size=8).digest()
+        """Streams independent of these and of every other fork, for another purpose or other groups of rows."""
+        digest = hashlib.blake2b(f"{self.seed}/{self._calls}/{label}".encode(), digest_size=8).digest()
+        self._calls += 1
         return Streams(int.from_bytes(digest, "little"), self.index if index is None else index, self.step)
 
     def uniform(self, *shape: int) -> Tensor:

@@ -6,13 +6,12 @@ pick from, as a `Draw` whose weights contain their probabilities. Summing the ob
 """
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..grid import check_grid
-from ..objective import Draw, Nelbo, Objective, nelbo, prior, reconstruction
+from ..objective import Draw, Nelbo, Objective, TokenDraw, nelbo, prior, reconstruction
 from ..process import Denoiser, Process
 
 
@@ -60,18 +59,18 @@ def steps(process: Process, x_0: Tensor, grid: Tensor) -> Draw:
     return _enumerate(process, x_0, t, weight, first=grid[-1].item(), last=grid[0].item())
 
 
-def token_continuous_time(process: Process, x_0: Tensor, nodes: int = 160) -> Draw:
+def token_continuous_time(process: Process, x_0: Tensor, nodes: int = 160) -> TokenDraw:
     """GenMD4's ∫_0^1 Σ_M q(M | x_0, t) … dt, Eq. (12), for `generalized_nelbo`."""
     t, dt = tanh_sinh(nodes)
-    return _enumerate(process, x_0, t, dt, first=0.0, last=1.0)
+    return TokenDraw(**vars(_enumerate(process, x_0, t, dt, first=0.0, last=1.0)))
 
 
-def token_steps(process: Process, x_0: Tensor, grid: Tensor) -> Draw:
+def token_steps(process: Process, x_0: Tensor, grid: Tensor) -> TokenDraw:
     """GenMD4's sum over the steps of a grid, for `generalized_steps_nelbo`."""
     check_grid(grid)
     t, s = grid[:-1], grid[1:]
     draw = _enumerate(process, x_0, t, torch.ones_like(t), first=grid[-1].item(), last=grid[0].item())
-    return replace(draw, s=s.repeat_interleave(2 ** len(x_0)))
+    return TokenDraw(**vars(draw), s=s.repeat_interleave(2 ** len(x_0)))
 
 
 def all_masks(length: int) -> Tensor:
@@ -105,7 +104,7 @@ def _enumerate(process: Process, x_0: Tensor, t: Tensor, weight: Tensor, *, firs
     time = t.repeat_interleave(len(masks))
     mask = masks.repeat(len(t), 1)
     x = x_0.expand(len(time), -1)
-    probability = process.log_q(process.hide(x, mask), x, time).sum(1).exp()
+    probability = _mask_probability(process, x, mask, time)
     zero = torch.zeros(len(time), dtype=torch.float64)
     once = torch.cat([zero.new_ones(1), zero[1:]])  # the end terms are paid once, not once per row
     return Draw(
@@ -116,3 +115,8 @@ def _enumerate(process: Process, x_0: Tensor, t: Tensor, weight: Tensor, *, firs
         reconstruction=once * reconstruction(process, x_0[None], first),
         prior=once * prior(process, x_0[None], last),
     )
+
+
+def _mask_probability(process: Process, x: Tensor, mask: Tensor, time: Tensor) -> Tensor:
+    """q(mask | x, t) = Π (1−α) Π α, as a product so that factors of 0 keep finite gradients."""
+    return torch.where(mask, process.mask_prob(x, time), process.alpha(x, time)).prod(1)

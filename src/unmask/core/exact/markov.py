@@ -45,9 +45,10 @@ class MarkovLaw(Law):
     def stationary(cls, transition: Tensor) -> "MarkovLaw":
         """The chain started in the law π with π P = π, which an irreducible chain has once."""
         size = len(transition)
-        balance = transition.double().T - torch.eye(size, dtype=torch.float64)
-        equations = torch.cat([balance, torch.ones(1, size, dtype=torch.float64)])
-        right = torch.zeros(size + 1, dtype=torch.float64)
+        transition = transition.double()
+        balance = transition.T - torch.eye(size, dtype=torch.float64, device=transition.device)
+        equations = torch.cat([balance, torch.ones_like(transition[:1])])
+        right = torch.zeros_like(equations[:, 0])
         right[-1] = 1
         return cls(torch.linalg.lstsq(equations, right).solution.clamp(min=0), transition)
 
@@ -67,7 +68,7 @@ class MarkovLaw(Law):
 
     def draw(self, length: int, streams: Streams) -> Tensor:
         u = streams.uniform(length)
-        x = torch.empty(len(streams), length, dtype=torch.int64)
+        x = torch.empty(len(streams), length, dtype=torch.int64, device=u.device)
         law = self.initial.log().expand(len(streams), -1)
         for n in range(length):
             x[:, n] = inverse_cdf(law, u[:, n])

@@ -41,7 +41,7 @@ class TableLaw(Law):
 
     def sequences(self) -> Tensor:
         """All V^N sequences, in the order of the flattened table."""
-        values = [torch.arange(self.vocab_size)] * self.length
+        values = [torch.arange(self.vocab_size, device=self.log_probs.device)] * self.length
         return torch.cartesian_prod(*values).reshape(-1, self.length)
 
     def entropy(self) -> float:

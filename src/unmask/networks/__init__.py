@@ -1,0 +1,25 @@
+"""Networks: they know tokens, times and labels, not the masking process.
+
+Every network splits into `features` (one vector per position) and `head` (a vector → V logits), so that the
+head runs only where it is needed. `cost` counts parameters, operations and memory without building one.
+"""
+
+from .conditioning import Conditioning
+from .cost import Cost, cost
+from .network import Network
+from .transformer import Transformer, TransformerConfig
+from .unet import UNet, UNetConfig
+from .uvit import UViT, UViTConfig
+
+__all__ = [
+    "Conditioning",
+    "Cost",
+    "Network",
+    "Transformer",
+    "TransformerConfig",
+    "UNet",
+    "UNetConfig",
+    "UViT",
+    "UViTConfig",
+    "cost",
+]

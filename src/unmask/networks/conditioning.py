@@ -1,0 +1,66 @@
+"""Time and class as one vector per sample."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..mistakes import fail
+from .network import linear
+
+_FREQUENCIES = 128
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """What a network may look at besides the tokens."""
+
+    time: bool = False
+    """See t. A scalar schedule does not need it; GenMD4 does."""
+    classes: int = 0
+    """The number of classes; 0 for none. One more embedding stands for "no label"."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to see."""
+        return self.time or self.classes > 0
+
+
+class Condition(nn.Module):
+    """(t, label) → [B, width]; the sum of what is configured."""
+
+    def __init__(self, config: Conditioning, width: int):
+        super().__init__()
+        self.config = config
+        if config.time:
+            self.time_in, self.time_out = linear(2 * _FREQUENCIES, width, bias=True), linear(width, width, bias=True)
+        if config.classes:
+            self.label = nn.Embedding(config.classes + 1, width)
+            nn.init.normal_(self.label.weight, std=0.02)
+
+    def forward(self, t: Tensor | None, label: Tensor | None, batch: int) -> Tensor:
+        parts = []
+        if self.config.time:
+            if t is None:
+                fail("the network needs the time", got="no t", allowed="t [B]", do="pass the time of x_t")
+            parts.append(self.time_out(F.silu(self.time_in(time_features(t)))))
+        if self.config.classes:
+            if label is None:
+                label = torch.full((batch,), self.config.classes, device=self.label.weight.device)
+            parts.append(self.label(label))
+        return torch.stack(parts).sum(0)
+
+
+def time_features(t: Tensor) -> Tensor:
+    """cos and sin of 1000·t at geometrically spaced frequencies, [B, 2F] float32."""
+    exponent = torch.arange(_FREQUENCIES, device=t.device, dtype=torch.float32) / _FREQUENCIES
+    angle = 1000 * t.float()[:, None] * (-math.log(10_000) * exponent).exp()
+    return torch.cat([angle.cos(), angle.sin()], dim=1)
+
+
+def check_label(label: Tensor | None, classes: int) -> None:
+    """A label is only for networks that have classes."""
+    if label is not None and not classes:
+        fail("the network has no classes", got="labels", allowed="none", do="train it with labels, or leave them out")

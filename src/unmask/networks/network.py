@@ -1,0 +1,82 @@
+"""What every network offers, and the small parts they share."""
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..core import Streams
+
+
+class Network(nn.Module, ABC):
+    """Predicts x_0 from x_t: tokens [B, ...] → logits [B, ..., V].
+
+    Without `streams` the network is deterministic; with them it drops channels, by numbers that are a function of
+    (seed, step, sample), so that a resumed run drops the same ones.
+    """
+
+    vocab_size: int
+
+    @abstractmethod
+    def features(
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+    ) -> Tensor:
+        """One vector per position, [B, ..., D]. Label `classes` means "no label"."""
+
+    @abstractmethod
+    def head(self, features: Tensor) -> Tensor:
+        """Logits [..., V] from features [..., D]."""
+
+    def forward(
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+    ) -> Tensor:
+        """Logits at every position. Mind the size: [B, ..., V]."""
+        logits: Tensor = self.head(self.features(x_t, t, label, streams))
+        return logits
+
+
+class RMSNorm(nn.Module):
+    """x / rms(x), with a learned scale; computed in float32."""
+
+    def __init__(self, width: int, scale: bool = True):
+        super().__init__()
+        self.width = width
+        self.scale = nn.Parameter(torch.ones(width)) if scale else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (self.width,), self.scale.to(x.dtype) if self.scale is not None else None, eps=1e-6)
+
+
+def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:
+    """A linear layer with normal(0, 1/√in) weights, or zeros: a branch that starts with nothing to say."""
+    layer = nn.Linear(width_in, width_out, bias=bias)
+    if zero:
+        nn.init.zeros_(layer.weight)
+    else:
+        nn.init.normal_(layer.weight, std=width_in**-0.5)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def channel_masks(rate: float, branches: int, width: int, streams: Streams | None) -> list[Tensor | None]:
+    """Channel-wise dropout: for each residual branch, factors [B, width] that drop a channel of a whole sample.
+
+    Drawn all at once and before the blocks, so that recomputing a block under activation checkpointing sees the
+    same ones.
+    """
+    if streams is None or rate == 0:
+        return [None] * branches
+    kept = streams.fork("dropout").uniform(branches, width) >= rate
+    return list((kept.float() / (1 - rate)).unbind(1))
+
+
+def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:
+    """Run a block, keeping its activations or recomputing them in the backward pass."""
+    recompute = use and torch.is_grad_enabled()
+    result: Tensor = (
+        checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False) if recompute else block(*inputs)
+    )
+    return result

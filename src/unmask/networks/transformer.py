@@ -1,0 +1,181 @@
+"""A bidirectional transformer: RoPE, QK-norm, pre-norm, gated or squared-ReLU MLP, zero-initialised outputs.
+
+Time and class enter by adaLN-zero (Peebles and Xie, 2023). Data of any shape is read as one sequence.
+Legend: B samples, N positions, D width, H heads, V tokens.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..core import Streams
+from ..mistakes import require
+from .conditioning import Condition, Conditioning, check_label
+from .network import Network, RMSNorm, channel_masks, linear, maybe_checkpoint
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Shape of a transformer. The paper's text models: 12 layers, 12 heads, width 768; medium 24, 16, 1024."""
+
+    vocab_size: int
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    mlp: str = "gated"
+    """gated (SiLU) or relu2 (squared ReLU)."""
+    conditioning: Conditioning = field(default_factory=Conditioning)
+    dropout: float = 0.0
+    """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
+    checkpoint: bool = False
+    """Recompute blocks in the backward pass instead of keeping their activations."""
+
+    def __post_init__(self) -> None:
+        require(
+            self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
+            "the heads do not fit the width",
+            got=f"width {self.width}, {self.heads} heads",
+            allowed="an even width / heads",
+            do="change one of them",
+        )
+        require(self.mlp in MLPS, "unknown MLP", got=self.mlp, allowed=", ".join(MLPS), do="name one of them")
+        require(0 <= self.dropout < 1, "dropout is out of range", got=self.dropout, allowed="0 <= p < 1", do="lower it")
+
+
+class GatedMlp(nn.Module):
+    """W_out (silu(W_gate x) ⊙ W_up x), with two thirds of the usual hidden width so that the size is the same."""
+
+    def __init__(self, width: int, zero_out: bool):
+        super().__init__()
+        hidden = -(-8 * width // (3 * 64)) * 64  # 8/3 of the width, rounded up to a multiple of 64
+        self.into = linear(width, 2 * hidden)
+        self.out = linear(hidden, width, zero=zero_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.into(x).chunk(2, dim=-1)
+        result: Tensor = self.out(F.silu(gate) * up)
+        return result
+
+
+class SquaredReluMlp(nn.Module):
+    """W_out relu(W_in x)²."""
+
+    def __init__(self, width: int, zero_out: bool):
+        super().__init__()
+        self.into = linear(width, 4 * width)
+        self.out = linear(4 * width, width, zero=zero_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.out(F.relu(self.into(x)).square())
+        return result
+
+
+MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}
+
+
+class Attention(nn.Module):
+    """All positions see all positions; queries and keys are normalised per head and rotated by their place."""
+
+    def __init__(self, width: int, heads: int, zero_out: bool):
+        super().__init__()
+        self.heads = heads
+        self.qkv = linear(width, 3 * width)
+        self.norm_q, self.norm_k = RMSNorm(width // heads), RMSNorm(width // heads)
+        self.out = linear(width, width, zero=zero_out)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # [B, N, H, D/H] each
+        q, k = rotate(self.norm_q(q), cos, sin), rotate(self.norm_k(k), cos, sin)
+        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+        result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return result
+
+
+def rotations(length: int, head_width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin of place × frequency, [N, 1, D/2H], float32."""
+    frequency = 10_000.0 ** -(torch.arange(0, head_width, 2, device=device, dtype=torch.float32) / head_width)
+    angle = torch.arange(length, device=device, dtype=torch.float32)[:, None] * frequency
+    return angle.cos()[:, None], angle.sin()[:, None]
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate each pair (x_i, x_{i+d/2}) by its angle (Su et al., 2021)."""
+    a, b = x.float().chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+
+
+class Block(nn.Module):
+    """x + gate·attention(norm x), then x + gate·mlp(norm x); shift, scale and gate come from the condition.
+
+    Without a condition the branches end in zero matrices, with one in zero gates: either way a new block passes
+    its input through.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        conditioned = config.conditioning.any
+        self.norm_1, self.norm_2 = RMSNorm(config.width, not conditioned), RMSNorm(config.width, not conditioned)
+        self.attention = Attention(config.width, config.heads, zero_out=not conditioned)
+        self.mlp = MLPS[config.mlp](config.width, not conditioned)
+        self.modulation = linear(config.width, 6 * config.width, bias=True, zero=True) if conditioned else None
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, c: Tensor | None, keep_1: Tensor | None, keep_2: Tensor | None
+    ) -> Tensor:
+        if self.modulation is None or c is None:
+            x = x + _keep(self.attention(self.norm_1(x), cos, sin), keep_1)
+            x = x + _keep(self.mlp(self.norm_2(x)), keep_2)
+            return x
+        shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
+        x = x + gate_1 * _keep(self.attention(modulate(self.norm_1(x), shift_1, scale_1), cos, sin), keep_1)
+        x = x + gate_2 * _keep(self.mlp(modulate(self.norm_2(x), shift_2, scale_2)), keep_2)
+        return x
+
+
+def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """x (1 + scale) + shift."""
+    return x * (1 + scale) + shift
+
+
+def _keep(x: Tensor, keep: Tensor | None) -> Tensor:
+    return x if keep is None else x * keep[:, None].to(x.dtype)
+
+
+class Transformer(Network):
+    """Tokens → embeddings → blocks → norm; the head is a linear map that starts at zero: uniform predictions."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        conditioned = config.conditioning.any
+        self.condition = Condition(config.conditioning, config.width) if conditioned else None
+        self.norm = RMSNorm(config.width, not conditioned)
+        self.modulation = linear(config.width, 2 * config.width, bias=True, zero=True) if conditioned else None
+        self.output = linear(config.width, config.vocab_size, zero=True)
+
+    def features(
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+    ) -> Tensor:
+        config = self.config
+        check_label(label, config.conditioning.classes)
+        x: Tensor = self.embedding(x_t.flatten(1))
+        c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
+        cos, sin = rotations(x.shape[1], config.width // config.heads, x.device)
+        keep = channel_masks(config.dropout, 2 * config.layers, config.width, streams)
+        for i, block in enumerate(self.blocks):
+            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
+        x = self.norm(x)
+        if self.modulation is not None and c is not None:
+            x = modulate(x, *self.modulation(c)[:, None].chunk(2, dim=-1))
+        return x.reshape(*x_t.shape, -1)
+
+    def head(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits

@@ -1,0 +1,174 @@
+"""The paper's CIFAR-10 network: a U-Net of residual blocks without downsampling (Kingma et al., 2021; App. J).
+
+Tokens are embedded (no Fourier features), 32 blocks go down, a middle with one attention, 33 blocks come up and
+read what the way down left. Images are [B, height, width, channels] (or without channels).
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..core import Streams
+from ..mistakes import require
+from .conditioning import Condition, Conditioning, check_label
+from .network import Network, channel_masks, linear, maybe_checkpoint
+
+
+@dataclass(frozen=True)
+class UNetConfig:
+    """Shape of the U-Net; the defaults are the paper's CIFAR-10 model (28 M parameters with time)."""
+
+    vocab_size: int = 256
+    channels: int = 3
+    """Colour channels of an image; 1 for grey ones."""
+    blocks: int = 32
+    """Residual blocks on each side."""
+    width: int = 128
+    groups: int = 32
+    """Groups of the normalisation."""
+    conditioning: Conditioning = field(default_factory=Conditioning)
+    dropout: float = 0.0
+    """Channel-wise, within the residual blocks."""
+    checkpoint: bool = False
+    """Recompute blocks in the backward pass."""
+
+    def __post_init__(self) -> None:
+        require(
+            self.width % self.groups == 0,
+            "the groups do not fit the width",
+            got=f"width {self.width}, {self.groups} groups",
+            allowed="a divisor of the width",
+            do="change one of them",
+        )
+        require(0 <= self.dropout < 1, "dropout is out of range", got=self.dropout, allowed="0 <= p < 1", do="lower it")
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero."""
+
+    def __init__(self, width_in: int, width: int, groups: int, conditioned: bool):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.GroupNorm(groups, width_in), nn.GroupNorm(groups, width)
+        self.conv_1 = nn.Conv2d(width_in, width, 3, padding=1)
+        self.conv_2 = nn.Conv2d(width, width, 3, padding=1)
+        nn.init.zeros_(self.conv_2.weight)
+        nn.init.zeros_(self.conv_2.bias)  # type: ignore[arg-type]
+        self.condition = linear(width, width) if conditioned else None
+        self.skip = nn.Conv2d(width_in, width, 1) if width_in != width else None
+
+    def forward(self, x: Tensor, c: Tensor | None, keep: Tensor | None) -> Tensor:
+        h = self.conv_1(F.silu(self.norm_1(x)))
+        if self.condition is not None and c is not None:
+            h = h + self.condition(c)[:, :, None, None]
+        h = F.silu(self.norm_2(h))
+        if keep is not None:
+            h = h * keep[:, :, None, None].to(h.dtype)
+        straight: Tensor = x if self.skip is None else self.skip(x)
+        result: Tensor = straight + self.conv_2(h)
+        return result
+
+
+class PixelAttention(nn.Module):
+    """One head of attention over all pixels, added to its input; the output starts at zero."""
+
+    def __init__(self, width: int, groups: int):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, width)
+        self.qkv, self.out = linear(width, 3 * width), linear(width, width, zero=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = self.norm(x).flatten(2).transpose(1, 2)  # [B, HW, D]
+        q, k, v = self.qkv(pixels)[:, None].chunk(3, dim=-1)
+        mixed = self.out(F.scaled_dot_product_attention(q, k, v)[:, 0])
+        result: Tensor = x + mixed.transpose(1, 2).view_as(x)
+        return result
+
+
+class PixelEmbedding(nn.Module):
+    """Tokens [B, H, W, C] → [B, width, H, W]: each channel's token embedded, the channels mixed by a convolution."""
+
+    def __init__(self, vocab_size: int, channels: int, width: int):
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size + 1, width)
+        nn.init.normal_(self.tokens.weight, std=1.0)
+        self.mix = nn.Conv2d(channels * width, width, 3, padding=1)
+
+    def forward(self, x_t: Tensor) -> Tensor:
+        embedded = self.tokens(x_t).flatten(3)  # [B, H, W, C·width]
+        result: Tensor = self.mix(embedded.permute(0, 3, 1, 2))
+        return result
+
+
+class PixelHead(nn.Module):
+    """[B, width, H, W] → one feature vector per pixel and channel [B, H, W, C, width], and from there to logits."""
+
+    def __init__(self, vocab_size: int, channels: int, width: int, groups: int):
+        super().__init__()
+        self.channels = channels
+        self.norm = nn.GroupNorm(groups, width)
+        self.spread = nn.Conv2d(width, channels * width, 3, padding=1)
+        self.output = linear(width, vocab_size, zero=True)
+
+    def features(self, h: Tensor) -> Tensor:
+        """The last nonlinear layer."""
+        spread: Tensor = F.silu(self.spread(F.silu(self.norm(h))))
+        pixels = spread.permute(0, 2, 3, 1)
+        return pixels.reshape(*pixels.shape[:3], self.channels, -1)
+
+
+def as_image(x_t: Tensor, channels: int) -> Tensor:
+    """Tokens as [B, H, W, C]; grey images get their channel axis."""
+    image = x_t[..., None] if x_t.ndim == 3 and channels == 1 else x_t
+    require(
+        image.ndim == 4 and image.shape[-1] == channels,
+        "the tokens are not images of this network",
+        got=f"shape {tuple(x_t.shape)}",
+        allowed=f"[batch, height, width, {channels}]",
+        do="check the data, or the network's channels",
+    )
+    return image
+
+
+class UNet(Network):
+    """Down, middle, up, at full resolution throughout."""
+
+    def __init__(self, config: UNetConfig):
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        width, conditioned = config.width, config.conditioning.any
+
+        def block(width_in: int) -> ResidualBlock:
+            return ResidualBlock(width_in, width, config.groups, conditioned)
+
+        self.embedding = PixelEmbedding(config.vocab_size, config.channels, width)
+        self.condition = Condition(config.conditioning, width) if conditioned else None
+        self.down = nn.ModuleList(block(width) for _ in range(config.blocks))
+        self.middle = nn.ModuleList([block(width), block(width)])
+        self.attention = PixelAttention(width, config.groups)
+        self.up = nn.ModuleList(block(2 * width) for _ in range(config.blocks + 1))
+        self.pixel_head = PixelHead(config.vocab_size, config.channels, width, config.groups)
+
+    def features(
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+    ) -> Tensor:
+        config = self.config
+        check_label(label, config.conditioning.classes)
+        h = self.embedding(as_image(x_t, config.channels))
+        c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
+        keep = iter(channel_masks(config.dropout, 2 * config.blocks + 3, config.width, streams))
+        left = [h]
+        for block in self.down:
+            h = maybe_checkpoint(block, config.checkpoint, h, c, next(keep))
+            left.append(h)
+        h = self.middle[0](h, c, next(keep))
+        h = self.middle[1](self.attention(h), c, next(keep))
+        for block in self.up:
+            h = maybe_checkpoint(block, config.checkpoint, torch.cat([h, left.pop()], dim=1), c, next(keep))
+        return self.pixel_head.features(h).reshape(*x_t.shape, -1)
+
+    def head(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.pixel_head.output(features)
+        return logits
