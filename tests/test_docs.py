@@ -17,8 +17,11 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-@pytest.mark.parametrize("code", blocks(README, "python"), ids=["bound", "training"])
-def test_readme_python_runs(code):
+DATA_PAGE = (ROOT / "docs/data.md").read_text()
+
+
+@pytest.mark.parametrize("code", blocks(README, "python") + blocks(DATA_PAGE, "python"), ids=["bound", "step", "data"])
+def test_python_in_documents_runs(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -34,12 +37,30 @@ def test_readme_bounds_are_near_the_truth():
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
 def test_make_targets_exist(document):
     """Each `make` line of the documents parses and names a target (running `make test` here would never end)."""
-    targets = {
-        line.split()[1] for block in blocks((ROOT / document).read_text(), "bash") for line in block.splitlines()
-    }
+    lines = [line for block in blocks((ROOT / document).read_text(), "bash") for line in block.splitlines()]
+    targets = {line.split()[1] for line in lines if line.startswith("make ")}
     assert targets
     for target in targets:
         subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
+
+
+def test_unmask_commands_in_the_readme_run(tmp_path):
+    """In order, from the root of the repository, writing elsewhere."""
+    lines = [line for block in blocks(README, "bash") for line in block.splitlines() if line.startswith("unmask ")]
+    assert len(lines) >= 2
+    for line in lines:
+        words = [word.replace("data/log", str(tmp_path / "log")) for word in line.split()[1:]]
+        done = subprocess.run(
+            [sys.executable, "-m", "unmask", *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def test_every_kind_of_source_is_documented():
+    from unmask.data.sources import KINDS, NAMES
+
+    for name in [*KINDS, *NAMES]:
+        assert re.search(rf"\b{name}\b", DATA_PAGE), name
 
 
 def test_make_demo_runs():

@@ -9,13 +9,14 @@ from . import exact, matrices
 from .bound import Bound, estimate_nelbo, fit_surprise
 from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_joint_gumbel
 from .checks import trusted
+from .custom import Custom
 from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, PowerK, Steps, UniformK
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
 from .objective import Draw, Nelbo, Objective, TokenDraw, cross_entropy, nelbo, prior, reconstruction
 from .points import balanced, iid, lattice, paired, stratified
 from .process import Denoiser, Process
-from .schedule import Cosine, Custom, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
+from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
 from .streams import Streams
 
 __all__ = [
