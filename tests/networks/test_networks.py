@@ -176,6 +176,18 @@ def test_rotary_attention_depends_on_distance_only():
     assert not torch.allclose(scores[0, 1], scores[1, 0])  # direction matters
 
 
+def test_places_can_be_told_apart_when_everything_is_masked():
+    """RoPE alone cannot: all positions of an all-masked input get one prediction. Learned places can."""
+    masks = torch.full((1, 6), V)
+    same = awake(Transformer(TransformerConfig(V, layers=2, heads=2, width=16)))(masks)[0]
+    torch.testing.assert_close(same, same[:1].expand_as(same), rtol=1e-4, atol=1e-4)
+    network = awake(Transformer(TransformerConfig(V, layers=2, heads=2, width=16, positions=6)))
+    told = network(masks)[0]
+    assert (told[0] - told[1]).abs().max() > 1e-2
+    with pytest.raises(ValueError, match="longer than the network's places: got 7, allowed is at most 6"):
+        network(torch.full((1, 7), V))
+
+
 def test_grey_images_need_no_channel_axis():
     network = UNet(UNetConfig(V, channels=1, blocks=1, width=8, groups=4))
     assert network(torch.zeros(2, 4, 4, dtype=torch.int64)).shape == (2, 4, 4, V)

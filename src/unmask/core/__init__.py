@@ -13,7 +13,18 @@ from .custom import Custom
 from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, PowerK, Steps, UniformK
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
-from .objective import Draw, Nelbo, Objective, TokenDraw, cross_entropy, nelbo, prior, reconstruction
+from .objective import (
+    Draw,
+    Nelbo,
+    Objective,
+    Rows,
+    TokenDraw,
+    assemble,
+    cross_entropy,
+    nelbo,
+    prior,
+    reconstruction,
+)
 from .points import balanced, iid, lattice, paired, stratified
 from .process import Denoiser, Process
 from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
@@ -37,6 +48,7 @@ __all__ = [
     "Polynomial",
     "PowerK",
     "Process",
+    "Rows",
     "Schedule",
     "Shifted",
     "Steps",
@@ -46,6 +58,7 @@ __all__ = [
     "TokenSteps",
     "TokenTime",
     "UniformK",
+    "assemble",
     "balanced",
     "cosine_grid",
     "cross_entropy",

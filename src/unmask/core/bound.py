@@ -9,7 +9,7 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .estimator import Estimator
-from .objective import Nelbo, cross_entropy
+from .objective import Nelbo, Rows, cross_entropy
 from .process import Denoiser
 from .streams import Streams
 
@@ -106,7 +106,7 @@ def fit_surprise(
     streams = Streams(seed, _row_numbers(x_0, None, draws)).fork("pilot")
     draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
     logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)[draw.mask]
-    losses, tokens = cross_entropy(logits, rows, draw.mask).double(), rows[draw.mask].long()
+    losses, tokens = cross_entropy(logits, Rows.of(rows, draw.mask)).double(), rows[draw.mask].long()
     total = losses.new_zeros(estimator.process.vocab_size).index_add(0, tokens, losses)
     count = torch.bincount(tokens, minlength=estimator.process.vocab_size)
     return torch.where(count > 0, total / count, losses.mean())

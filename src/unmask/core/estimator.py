@@ -26,7 +26,7 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .grid import check_grid
-from .objective import Draw, Nelbo, nelbo, prior, reconstruction
+from .objective import Draw, Nelbo, Rows, assemble, cross_entropy, prior, reconstruction
 from .points import Spread, iid, stratified
 from .process import Process
 from .schedule import Schedule
@@ -50,9 +50,15 @@ class Estimator(ABC):
     def coverage(self) -> float:
         """E[weight · 1{token masked}]: the part of the time integral this estimator covers (1 = all of it)."""
 
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        """What each masked position costs [R], from its logits [R, V]: any part of the rows can be computed alone."""
+        del draw
+        return cross_entropy(logits, rows)
+
     def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
-        """The objective that goes with this estimator's draws."""
-        return nelbo(logits, x_0, draw)
+        """The bound, from the logits at all masked positions [M, V]."""
+        checks.tokens(x_0, self.process.vocab_size)
+        return assemble(self.losses(logits, Rows.of(x_0, draw.mask), draw), draw)
 
 
 @dataclass(frozen=True)

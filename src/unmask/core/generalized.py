@@ -21,7 +21,7 @@ from . import checks
 from .estimator import Estimator, draw_steps, independent_masks, spread_over
 from .grid import check_grid
 from .numeric import softmax_dtype
-from .objective import Draw, Nelbo, TokenDraw, cross_entropy, sum_per_sequence
+from .objective import Draw, Nelbo, Rows, TokenDraw, assemble, cross_entropy
 from .points import Spread, lattice, stratified
 from .process import Process
 from .streams import Streams
@@ -79,8 +79,8 @@ class TokenTime(TokenEstimator):
         t = spread_over(self.spread, x_0, streams, strata) ** (1 / self.power)
         return self._token_draw(x_0, streams, valid, t, t ** (1 - self.power) / self.power, 0.0, 1.0)
 
-    def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
-        return generalized_nelbo(logits, x_0, draw, self.process)
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        return generalized_losses(logits, rows, draw, self.process)
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class TokenSteps(TokenEstimator):
         first, last = self.grid[-1].item(), self.grid[0].item()
         return replace(self._token_draw(x_0, streams, valid, t, weight, first, last), s=s)
 
-    def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
-        return generalized_steps_nelbo(logits, x_0, draw, self.process)
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        return generalized_steps_losses(logits, rows, draw, self.process)
 
 
 def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
@@ -111,19 +111,27 @@ def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process)
 
     logits [M, V] at the masked positions, in the order of x_0[draw.mask]; `draw` from `TokenTime`.
     """
+    checks.tokens(x_0, process.vocab_size)
+    return assemble(generalized_losses(logits, Rows.of(x_0, draw.mask), draw, process), draw)
+
+
+def generalized_losses(logits: Tensor, rows: Rows, draw: Draw, process: Process) -> Tensor:
+    """The summand of `generalized_nelbo` at each row [R]."""
     _check_draw(draw)
-    loss = cross_entropy(logits, x_0, draw.mask)
-    rates, rate_x = _of_vocabulary_and_target(-process.schedule.loss_weight(draw.t), x_0, draw.mask)
+    loss = cross_entropy(logits, rows)
+    rates, rate_x = _at_rows(-process.schedule.loss_weight(draw.t), rows)
     mu = logits.softmax(-1, dtype=softmax_dtype(logits))
-    summand = rate_x * loss + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
-    return Nelbo(draw.weight * sum_per_sequence(summand, draw.mask), draw.reconstruction, draw.prior)
+    return rate_x * loss + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
 
 
 def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
-    """T-step GenMD4 NELBO (App. I): with ξ = unmask_prob and stay = 1 − ξ,
+    """T-step GenMD4 NELBO (App. I), for draws of `TokenSteps`: weight · Σ_masked KL(q(x_s|x_t,x_0) ‖ p(x_s|x_t))."""
+    checks.tokens(x_0, process.vocab_size)
+    return assemble(generalized_steps_losses(logits, Rows.of(x_0, draw.mask), draw, process), draw)
 
-    KL(q(x_s|x_t,x_0) ‖ p(x_s|x_t)) = ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x.
-    """
+
+def generalized_steps_losses(logits: Tensor, rows: Rows, draw: Draw, process: Process) -> Tensor:
+    """With ξ = unmask_prob and stay = 1 − ξ, the KL at each row is ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x."""
     draw = _check_draw(draw)
     if draw.s is None:
         fail(
@@ -132,12 +140,11 @@ def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Pr
             allowed="a draw of TokenSteps",
             do="use generalized_nelbo for continuous time",
         )
-    loss = cross_entropy(logits, x_0, draw.mask)
-    all_stay, log_stay_x = _of_vocabulary_and_target(_log_stay(process, draw.s, draw.t), x_0, draw.mask)
+    loss = cross_entropy(logits, rows)
+    all_stay, log_stay_x = _at_rows(_log_stay(process, draw.s, draw.t), rows)
     logits = logits.to(softmax_dtype(logits))
     log_ratio = (logits + (all_stay - log_stay_x[:, None]).to(logits.dtype)).logsumexp(-1) - logits.logsumexp(-1)
-    summand = -torch.expm1(log_stay_x) * loss - log_stay_x.exp() * log_ratio
-    return Nelbo(draw.weight * sum_per_sequence(summand, draw.mask), draw.reconstruction, draw.prior)
+    return -torch.expm1(log_stay_x) * loss - log_stay_x.exp() * log_ratio
 
 
 def _log_stay(process: Process, s: Tensor, t: Tensor) -> Tensor:
@@ -182,12 +189,12 @@ def rloo(loss_1: Tensor, loss_2: Tensor, log_q_1: Tensor, log_q_2: Tensor) -> Te
     return 0.5 * (loss_1 + loss_2) + score - score.detach()
 
 
-def _of_vocabulary_and_target(values: Tensor, x_0: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Per-sequence values for all tokens, [B, V] (or [B] if all tokens share one), at the masked rows.
+def _at_rows(values: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    """Per-sequence values for all tokens, [B, V] (or [B] if all tokens share one), at the rows.
 
-    Returns [M, V] (or [M, 1]) and the entry of each position's own token [M].
+    Returns [R, V] (or [R, 1]) and the entry of each row's own token [R].
     """
     values = values[:, None] if values.ndim == 1 else values
-    at_rows = values[mask.flatten(1).nonzero()[:, 0]]
-    targets = x_0[mask].long() if values.shape[1] > 1 else torch.zeros_like(x_0[mask]).long()
-    return at_rows, at_rows.gather(1, targets[:, None])[:, 0]
+    at_rows = values[rows.sequence]
+    own = rows.target if values.shape[1] > 1 else torch.zeros_like(rows.target)
+    return at_rows, at_rows.gather(1, own[:, None])[:, 0]

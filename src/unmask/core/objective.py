@@ -65,14 +65,30 @@ Objective = Callable[[Tensor, Tensor, Draw], Nelbo]
 """(logits at the masked positions [M, V], x_0, draw) → Nelbo."""
 
 
-def cross_entropy(logits: Tensor, x_0: Tensor, mask: Tensor) -> Tensor:
-    """−log μ(x_0) at each masked position, [M], from logits [M, V] in the order of x_0[mask]."""
-    vocab_size = logits.shape[-1]
-    checks.same_shape(mask, x_0, "mask")
-    checks.tokens(x_0, vocab_size)
-    targets = x_0[mask].long()
-    checks.logits(logits, len(targets), vocab_size)
-    losses = F.cross_entropy(logits.to(softmax_dtype(logits)), targets, reduction="none")
+@dataclass(frozen=True)
+class Rows:
+    """The masked positions of a batch, in the order of x_0[mask]: whose they are and what they hide."""
+
+    sequence: Tensor
+    """Number of the sequence within the batch [M]."""
+    target: Tensor
+    """The hidden token [M]."""
+
+    @classmethod
+    def of(cls, x_0: Tensor, mask: Tensor) -> "Rows":
+        """All masked positions of x_0."""
+        checks.same_shape(mask, x_0, "mask")
+        return cls(mask.flatten(1).nonzero()[:, 0], x_0[mask].long())
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Rows start..stop."""
+        return Rows(self.sequence[start:stop], self.target[start:stop])
+
+
+def cross_entropy(logits: Tensor, rows: Rows) -> Tensor:
+    """−log μ(x_0) at each row, [R], from its logits [R, V]."""
+    checks.logits(logits, len(rows.target), logits.shape[-1])
+    losses = F.cross_entropy(logits.to(softmax_dtype(logits)), rows.target, reduction="none")
     checks.not_nan(losses)
     return losses
 
@@ -83,6 +99,11 @@ def sum_per_sequence(values: Tensor, mask: Tensor) -> Tensor:
     Laid out over the positions and summed along them: unlike adding by index, this is deterministic on a GPU.
     """
     return values.new_zeros(mask.shape).masked_scatter(mask, values).flatten(1).sum(1)
+
+
+def assemble(losses: Tensor, draw: Draw) -> Nelbo:
+    """The bound from the losses at all masked positions [M], however they were computed."""
+    return Nelbo(draw.weight * sum_per_sequence(losses, draw.mask) + draw.control, draw.reconstruction, draw.prior)
 
 
 def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
@@ -97,8 +118,8 @@ def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
         allowed="a draw of a scalar estimator",
         do="use generalized_nelbo or generalized_steps_nelbo",
     )
-    masked_loss = sum_per_sequence(cross_entropy(logits, x_0, draw.mask), draw.mask)
-    return Nelbo(draw.weight * masked_loss + draw.control, draw.reconstruction, draw.prior)
+    checks.tokens(x_0, logits.shape[-1])
+    return assemble(cross_entropy(logits, Rows.of(x_0, draw.mask)), draw)
 
 
 def reconstruction(process: Process, x_0: Tensor, t: float, valid: Tensor | None = None) -> Tensor:

@@ -45,7 +45,7 @@ class Condition(nn.Module):
         if self.config.time:
             if t is None:
                 fail("the network needs the time", got="no t", allowed="t [B]", do="pass the time of x_t")
-            parts.append(self.time_out(F.silu(self.time_in(time_features(t)))))
+            parts.append(self.time_out(F.silu(self.time_in(time_features(t).to(self.time_in.weight.dtype)))))
         if self.config.classes:
             if label is None:
                 label = torch.full((batch,), self.config.classes, device=self.label.weight.device)

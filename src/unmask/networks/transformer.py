@@ -27,6 +27,9 @@ class TransformerConfig:
     width: int = 768
     mlp: str = "gated"
     """gated (SiLU) or relu2 (squared ReLU)."""
+    positions: int = 0
+    """Places with a learned embedding, for rows, whose places mean something (the first pixel, the end of a molecule).
+    RoPE sees distances only: where everything is masked it cannot tell places apart, which suits running text (0)."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
@@ -153,6 +156,9 @@ class Transformer(Network):
         self.vocab_size = config.vocab_size
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
+        self.places = nn.Embedding(config.positions, config.width) if config.positions else None
+        if self.places is not None:
+            nn.init.normal_(self.places.weight, std=0.02)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         conditioned = config.conditioning.any
         self.condition = Condition(config.conditioning, config.width) if conditioned else None
@@ -166,6 +172,8 @@ class Transformer(Network):
         config = self.config
         check_label(label, config.conditioning.classes)
         x: Tensor = self.embedding(x_t.flatten(1))
+        if self.places is not None:
+            x = x + self.places.weight[: self._known_places(x.shape[1])]
         c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
         cos, sin = rotations(x.shape[1], config.width // config.heads, x.device)
         keep = channel_masks(config.dropout, 2 * config.layers, config.width, streams)
@@ -175,6 +183,16 @@ class Transformer(Network):
         if self.modulation is not None and c is not None:
             x = modulate(x, *self.modulation(c)[:, None].chunk(2, dim=-1))
         return x.reshape(*x_t.shape, -1)
+
+    def _known_places(self, length: int) -> int:
+        require(
+            length <= self.config.positions,
+            "the sequence is longer than the network's places",
+            got=length,
+            allowed=f"at most {self.config.positions}",
+            do="shorten it, or train with more positions",
+        )
+        return length
 
     def head(self, features: Tensor) -> Tensor:
         logits: Tensor = self.output(features)

@@ -1,0 +1,50 @@
+"""An exponential moving average of the weights, in float32, for evaluation and sampling."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ..mistakes import require
+
+
+class Average:
+    """average ← d·average + (1−d)·weights with d = min(decay, (1 + step)/(10 + step)).
+
+    The second bound makes the average follow quickly at the start, so that 0.9999 does not drag the
+    initial weights through a short run.
+    """
+
+    def __init__(self, module: nn.Module, decay: float = 0.9999):
+        require(0 <= decay < 1, "the decay is out of range", got=decay, allowed="0 <= decay < 1", do="use 0.9999")
+        self.decay = decay
+        self._module = module
+        self.weights: dict[str, Tensor] = {n: p.detach().float().clone() for n, p in module.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the weights after a step (counted from 0)."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        current = [p.detach().float() for p in self._module.parameters()]
+        torch._foreach_lerp_(list(self.weights.values()), current, 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within the block the module has the averaged weights."""
+        own = {name: p.detach().clone() for name, p in self._module.named_parameters()}
+        self._put(self.weights)
+        try:
+            yield
+        finally:
+            self._put(own)
+
+    @torch.no_grad()
+    def _put(self, weights: dict[str, Tensor]) -> None:
+        for name, parameter in self._module.named_parameters():
+            parameter.copy_(weights[name])
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """Put an average back."""
+        for name, tensor in self.weights.items():
+            tensor.copy_(weights[name])

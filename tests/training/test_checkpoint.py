@@ -1,0 +1,131 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from unmask.training import checkpoint
+from unmask.training.checkpoint import Snapshot
+
+
+def snapshot(step, size=5):
+    generator = torch.Generator().manual_seed(step)
+    weights = {"a.weight": torch.randn(size, 3, generator=generator), "b": torch.randn(4, generator=generator)}
+    average = {k: v + 1 for k, v in weights.items()}
+    moments = {"exp_avg": torch.randn(size, 3, generator=generator), "step": torch.tensor(float(step))}
+    optimizer = [{"state": {0: moments | {"note": 3}}, "param_groups": [{"lr": 0.1, "params": [0, 1]}]}]
+    return Snapshot(step, weights, average, optimizer, {"best": 1.5})
+
+
+def same(a, b):
+    assert (a.step, a.numbers) == (b.step, b.numbers)
+    for x, y in ((a.weights, b.weights), (a.average, b.average)):
+        assert x.keys() == y.keys()
+        assert all(torch.equal(x[k], y[k]) for k in x)
+    for x, y in zip(a.optimizer, b.optimizer, strict=True):
+        assert x["param_groups"] == y["param_groups"]
+        for index, values in x["state"].items():
+            for key, value in values.items():
+                other = y["state"][index][key]
+                assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    path = checkpoint.save(tmp_path, snapshot(7))
+    same(checkpoint.load(path), snapshot(7))
+    same(checkpoint.load_latest(tmp_path), snapshot(7))
+    assert checkpoint.load_latest(tmp_path / "nothing") is None
+
+
+def test_the_last_few_and_the_best_are_kept(tmp_path):
+    for step in (1, 2, 3, 4, 5):
+        checkpoint.save(tmp_path, snapshot(step))
+        checkpoint.prune(tmp_path, keep=2, best=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000002", "step-00000004", "step-00000005"]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "missing", "json"])
+def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path, damage):
+    for step in (1, 2):
+        checkpoint.save(tmp_path, snapshot(step))
+    newest = tmp_path / "step-00000002"
+    weights = newest / "weights.safetensors"
+    data = bytearray(weights.read_bytes())
+    if damage == "flip":
+        data[-1] ^= 1
+        weights.write_bytes(data)
+    elif damage == "cut":
+        weights.write_bytes(data[:20])
+    elif damage == "missing":
+        weights.unlink()
+    else:
+        (newest / "state.json").write_text("{")
+    said = []
+    same(checkpoint.load_latest(tmp_path, warn=said.append), snapshot(1))
+    assert len(said) == 1
+    assert "step-00000002" in said[0]
+    assert "is damaged" in said[0]
+
+
+def test_saving_again_replaces(tmp_path):
+    checkpoint.save(tmp_path, snapshot(3))
+    changed = Snapshot(3, {"x": torch.zeros(1)}, {"x": torch.ones(1)}, [], {})
+    checkpoint.save(tmp_path, changed)
+    same(checkpoint.load_latest(tmp_path), changed)
+
+
+SAVE_FOREVER = """
+import sys, itertools
+from pathlib import Path
+from tests.training.test_checkpoint import snapshot
+from unmask.training import checkpoint
+for step in itertools.count(1):
+    checkpoint.save(Path(sys.argv[1]), snapshot(step, size=40_000))
+    checkpoint.prune(Path(sys.argv[1]), keep=2, best=None)
+"""
+
+
+def test_killed_while_saving_a_whole_checkpoint_remains(tmp_path):
+    """Real SIGKILLs at arbitrary moments: what is found afterwards is always whole, and never older than two saves."""
+    for round_number, delay in enumerate((0.0, 0.013, 0.041, 0.067)):
+        folder = tmp_path / str(round_number)
+        folder.mkdir()
+        process = subprocess.Popen([sys.executable, "-c", SAVE_FOREVER, str(folder)])
+        while not list(folder.glob("step-*")):
+            time.sleep(0.01)
+        time.sleep(0.3 + delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        said = []
+        found = checkpoint.load_latest(folder, warn=said.append)
+        assert said == []
+        same(found, snapshot(found.step, size=40_000))
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting needs root")
+    try:
+        checkpoint.save(disk, snapshot(1, size=20_000))
+        with pytest.raises(Exception, match=r"No space|os error 28|StorageFull"):
+            checkpoint.save(disk, snapshot(2, size=200_000))
+        assert [p.name for p in disk.iterdir()] == ["step-00000001"]
+        same(checkpoint.load_latest(disk), snapshot(1, size=20_000))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_state_is_readable(tmp_path):
+    path = checkpoint.save(tmp_path, snapshot(12))
+    document = json.loads((path / "state.json").read_text())
+    assert document["step"] == 12
+    assert document["numbers"] == {"best": 1.5}

@@ -1,0 +1,94 @@
+"""The chunked loss is the loss; GenMD4's is MD4's at the start, and learns."""
+
+import pytest
+import torch
+
+from unmask.core import Cosine, ExactK, Process, Streams, TokenPolynomial, TokenSteps, TokenTime, paired, uniform_grid
+from unmask.networks import Conditioning, Transformer, TransformerConfig
+from unmask.training import LearnedWeights, chunked_nelbo, rloo_loss
+
+V = 13
+W = torch.linspace(0.5, 2.5, V, dtype=torch.float64)
+ESTIMATORS = {
+    "exact-k": ExactK(Process(Cosine(), V), paired),
+    "GenMD4": TokenTime(Process(TokenPolynomial(W), V)),
+    "GenMD4 steps": TokenSteps(Process(TokenPolynomial(W), V), uniform_grid(10)),
+}
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    net = Transformer(TransformerConfig(V, layers=1, heads=2, width=16, conditioning=Conditioning(time=True)))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return net.double()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
+def test_chunks_change_neither_value_nor_gradient(estimator, chunk):
+    net = network()
+    x_0 = (Streams(0, 6).uniform(20) * V).long()
+    draw = estimator.draw(x_0, Streams(1, 6))
+    features = net.features(estimator.process.hide(x_0, draw.mask), draw.t.double())
+    whole = estimator.nelbo(net.head(features[draw.mask]), x_0, draw).total
+    chunked = chunked_nelbo(net, features, x_0, draw, estimator, chunk).total
+    torch.testing.assert_close(chunked, whole)
+    parameters = list(net.parameters())
+    expected = torch.autograd.grad(whole.sum(), parameters, retain_graph=True)
+    for a, b in zip(torch.autograd.grad(chunked.sum(), parameters), expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_logits_of_all_rows_never_exist_together():
+    """Peak size of any tensor with a vocabulary axis is one chunk, forward and backward."""
+    net, estimator = network(), ESTIMATORS["exact-k"]
+    x_0 = (Streams(0, 6).uniform(20) * V).long()
+    draw = estimator.draw(x_0, Streams(1, 6))
+    sizes = []
+    net.output.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))  # noqa: ARG005
+    features = net.features(estimator.process.hide(x_0, draw.mask), draw.t.double())
+    chunked_nelbo(net, features, x_0, draw, estimator, 10).total.sum().backward()
+    assert max(sizes) == 10
+    assert sum(sizes) == 2 * int(draw.mask.sum())  # once forward, once again backward
+
+
+def test_nothing_masked_costs_nothing():
+    net, estimator = network(), ESTIMATORS["exact-k"]
+    x_0 = torch.zeros(2, 5, dtype=torch.int64)
+    draw = estimator.draw(x_0, Streams(0, 2), valid=torch.zeros(2, 5, dtype=torch.bool))
+    features = net.features(x_0, draw.t.double())
+    assert chunked_nelbo(net, features, x_0, draw, estimator).total.tolist() == [0, 0]
+
+
+def test_learned_weights_start_at_one_and_stay_in_bounds():
+    weights = LearnedWeights(5)
+    torch.testing.assert_close(weights(), torch.ones(5, dtype=torch.float64), rtol=1e-6, atol=1e-6)
+    with torch.no_grad():
+        weights.rho.copy_(torch.tensor([-50.0, -1.0, 0.0, 3.0, 50.0]))
+    assert weights().min() >= 0.2
+    assert weights().max() <= 5.0
+
+
+def test_genmd4_trains_network_and_weights_together():
+    """Token 0 is always where it must be (even places); 1 and 2 are coin flips at odd places.
+
+    A network that knows this pays only for the coins, in any order: the bound is flat in w and w stays bounded.
+    Before it knows, the gradient of w is not zero: the surrogate moves w, and the loss falls to N/2 log 2.
+    """
+    torch.manual_seed(0)
+    seen = Conditioning(time=True)
+    net = Transformer(TransformerConfig(3, layers=1, heads=2, width=16, positions=8, conditioning=seen))
+    weights = LearnedWeights(3)
+    optimizer = torch.optim.Adam([*net.parameters(), *weights.parameters()], lr=1e-2)
+    x_0 = torch.zeros(128, 8, dtype=torch.int64)
+    for step in range(200):
+        x_0[:, 1::2] = 1 + (Streams(9, 128, step=step).uniform(4) > 0.5).long()
+        loss = rloo_loss(net, weights, x_0, Streams(1, 128, step=step)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert not torch.allclose(weights(), torch.ones(3, dtype=torch.float64), atol=1e-2)
+    final = torch.stack([rloo_loss(net, weights, x_0, Streams(2, 128, step=s)).mean() for s in range(40)]).mean()
+    assert final.item() == pytest.approx(4 * 0.6931, rel=0.08)
