@@ -60,4 +60,19 @@ def test_the_command_line_is_this_and_no_more():
             *("source", "test", "valid", "vocabulary", "workers"),
         ],
         "data info": ["examples", "folder", "json"],
+        "train": [
+            *(
+                "batch_size",
+                "data",
+                "dry_run",
+                "json",
+                "learned",
+                "micro_batch",
+                "optimizer",
+                "out",
+                "rate",
+                "save_every",
+            ),
+            *("schedule", "seed", "steps", "validate_every", "weighting"),
+        ],
     }

@@ -49,7 +49,8 @@ def test_unmask_commands_in_the_readme_run(tmp_path):
     lines = [line for block in blocks(README, "bash") for line in block.splitlines() if line.startswith("unmask ")]
     assert len(lines) >= 2
     for line in lines:
-        words = [word.replace("data/log", str(tmp_path / "log")) for word in line.split()[1:]]
+        places = {"data/log": str(tmp_path / "log"), "runs/log": str(tmp_path / "run")}
+        words = [places.get(word, word) for word in line.split()[1:]]
         done = subprocess.run(
             [sys.executable, "-m", "unmask", *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
         )

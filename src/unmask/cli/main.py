@@ -20,8 +20,8 @@ def _option(metavar: str) -> Any:
 class Command(Protocol):
     """A parsed command."""
 
-    def run(self) -> None:
-        """Do it; raise ValueError or OSError for what the user can mend."""
+    def run(self) -> int | None:
+        """Do it and return the exit code (None is 0); raise ValueError or OSError for what the user can mend."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,74 @@ class Info:
         data.show_info(self.folder, self.examples, self.json)
 
 
-COMMANDS: dict[str, Callable[..., Command]] = {"demo": Demo, "data prepare": Prepare, "data info": Info}
+@dataclass(frozen=True)
+class Train:
+    """Train a model on prepared data. Stopped or killed, the same command goes on.
+
+    Example: unmask train --data data/book --out runs/book --steps 500
+    """
+
+    data: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """A folder made by unmask data prepare."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """The run's folder: configuration, metrics, checkpoints."""
+    steps: int = 2000
+    """Updates of the weights."""
+    batch_size: int = 32
+    """Sequences per update."""
+    micro_batch: Annotated[int | None, _option("N")] = None
+    """Sequences at once; fewer need less memory and change nothing else."""
+    rate: float = 1e-3
+    """Peak learning rate."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """muon treats the hidden matrices, adamw the rest."""
+    schedule: Literal["linear", "cosine", "geometric"] = "linear"
+    """Masking schedule."""
+    learned: bool = False
+    """GenMD4: learn a schedule for every token."""
+    weighting: Literal["elbo", "ce"] = "elbo"
+    """Train on the bound, or on plain cross-entropy. The bound is what is reported either way."""
+    save_every: int = 200
+    """Steps between checkpoints."""
+    validate_every: int = 200
+    """Steps between held-out bounds."""
+    seed: int = 0
+    """Weights, order of the data and all noise follow from this number."""
+    dry_run: bool = False
+    """Print the configuration and its cost, and train nothing."""
+    json: bool = False
+    """Print the result as JSON and nothing else."""
+
+    def run(self) -> int:
+        from unmask.data import Dataset
+        from unmask.run import MethodConfig, default_config
+        from unmask.training import OptimizerConfig, RateConfig
+        from unmask.training.loop import TrainingConfig
+
+        from . import train
+
+        training = TrainingConfig(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            micro_batch=self.micro_batch,
+            seed=self.seed,
+            optimizer=OptimizerConfig(self.optimizer, rate=self.rate),
+            rate=RateConfig(warmup=min(100, max(1, self.steps // 10))),
+            weighting=self.weighting,
+            save_every=self.save_every,
+            validate_every=self.validate_every,
+        )
+        config = default_config(str(self.data), MethodConfig(self.schedule, learned=self.learned), training)
+        shape = tuple(Dataset(self.data).manifest.shape)
+        return train.run(config, self.out, shape, self.json, self.dry_run)
+
+
+COMMANDS: dict[str, Callable[..., Command]] = {
+    "demo": Demo,
+    "data prepare": Prepare,
+    "data info": Info,
+    "train": Train,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -138,13 +205,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"unmask {__version__}")
         return 0
     try:
-        _parse(argv or ["--help"]).run()
+        return _parse(argv or ["--help"]).run() or 0
     except (ValueError, OSError) as mistake:
         return _complain(str(mistake))
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    return 0
 
 
 def _parse(argv: list[str]) -> Command:

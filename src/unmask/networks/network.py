@@ -18,6 +18,8 @@ class Network(nn.Module, ABC):
     """
 
     vocab_size: int
+    classes: int = 0
+    """The number of classes it knows; label `classes` means "no label"."""
 
     @abstractmethod
     def features(

@@ -153,7 +153,7 @@ class Transformer(Network):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
+        self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None

@@ -137,7 +137,7 @@ class UNet(Network):
     def __init__(self, config: UNetConfig):
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
+        self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         width, conditioned = config.width, config.conditioning.any
 
         def block(width_in: int) -> ResidualBlock:

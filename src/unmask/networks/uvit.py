@@ -67,7 +67,7 @@ class UViT(Network):
     def __init__(self, config: UViTConfig):
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
+        self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         width, inner, conditioned = config.width, config.transformer_width, config.conditioning.any
 
         def block(width_in: int) -> ResidualBlock:

@@ -1,0 +1,41 @@
+"""Configurations ↔ JSON: plain dataclasses in, a readable document out, and back with every mistake named."""
+
+import difflib
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from .mistakes import fail
+
+
+def to_json(config: Any) -> Any:
+    """A dataclass as a dict, its class named under "kind"; tuples become lists."""
+    if is_dataclass(config):
+        return {"kind": type(config).__name__} | {f.name: to_json(getattr(config, f.name)) for f in fields(config)}
+    if isinstance(config, tuple | list):
+        return [to_json(value) for value in config]
+    return config
+
+
+def from_json(kind: Any, document: Any) -> Any:
+    """A dataclass of one of the kinds from what `to_json` gave."""
+    kinds: dict[str, Any] = {k.__name__: k for k in (get_args(kind) or (kind,)) if is_dataclass(k)}  # type: ignore[union-attr]
+    if not kinds or not isinstance(document, dict):
+        return tuple(document) if isinstance(document, list) else document
+    cls = kinds.get(document.get("kind", ""))
+    if cls is None:
+        fail("unknown kind of configuration", got=document.get("kind"), allowed=", ".join(kinds), do="check the file")
+    known = get_type_hints(cls)
+    for name in document:
+        if name != "kind" and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else "remove it"
+            fail(f"{cls.__name__} has no field {name!r}", got=name, allowed=", ".join(known), do=hint)
+    return cls(**{name: from_json(known[name], value) for name, value in document.items() if name != "kind"})
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """The fields in which two JSON documents differ, as "path: old → new"."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = {**old, **new}
+        return [d for key in keys for d in differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)]
+    return [] if old == new else [f"{path}: {old} → {new}"]
