@@ -4,6 +4,7 @@ Tokens are embedded (no Fourier features), 32 blocks go down, a middle with one 
 read what the way down left. Images are [B, height, width, channels] (or without channels).
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import torch
@@ -17,8 +18,8 @@ from .network import Network, channel_masks, linear, maybe_checkpoint
 
 
 @dataclass(frozen=True)
-class UNetConfig:
-    """Shape of the U-Net; the defaults are the paper's CIFAR-10 model (28 M parameters with time)."""
+class PixelConfig:
+    """What the networks for images share."""
 
     vocab_size: int = 256
     channels: int = 3
@@ -26,6 +27,7 @@ class UNetConfig:
     blocks: int = 32
     """Residual blocks on each side."""
     width: int = 128
+    """Of the convolutions."""
     groups: int = 32
     """Groups of the normalisation."""
     conditioning: Conditioning = field(default_factory=Conditioning)
@@ -43,6 +45,11 @@ class UNetConfig:
             do="change one of them",
         )
         require(0 <= self.dropout < 1, "dropout is out of range", got=self.dropout, allowed="0 <= p < 1", do="lower it")
+
+
+@dataclass(frozen=True)
+class UNetConfig(PixelConfig):
+    """Shape of the U-Net; the defaults are the paper's CIFAR-10 model (28 M parameters with time)."""
 
 
 class ResidualBlock(nn.Module):
@@ -131,13 +138,16 @@ def as_image(x_t: Tensor, channels: int) -> Tensor:
     return image
 
 
-class UNet(Network):
-    """Down, middle, up, at full resolution throughout."""
+class PixelNetwork(Network):
+    """Residual blocks down and up at full resolution, each on the way up reading what one on the way down left.
 
-    def __init__(self, config: UNetConfig):
+    What happens in between is the subclass's `middle`.
+    """
+
+    def __init__(self, config: "PixelConfig"):
         super().__init__()
-        self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
+        self.pixels = config
         width, conditioned = config.width, config.conditioning.any
 
         def block(width_in: int) -> ResidualBlock:
@@ -146,25 +156,26 @@ class UNet(Network):
         self.embedding = PixelEmbedding(config.vocab_size, config.channels, width)
         self.condition = Condition(config.conditioning, width) if conditioned else None
         self.down = nn.ModuleList(block(width) for _ in range(config.blocks))
-        self.middle = nn.ModuleList([block(width), block(width)])
-        self.attention = PixelAttention(width, config.groups)
         self.up = nn.ModuleList(block(2 * width) for _ in range(config.blocks + 1))
         self.pixel_head = PixelHead(config.vocab_size, config.channels, width, config.groups)
+
+    @abstractmethod
+    def middle(self, h: Tensor, c: Tensor | None, streams: Streams | None) -> Tensor:
+        """[B, width, H, W] → the same, with the condition [B, width]."""
 
     def features(
         self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
     ) -> Tensor:
-        config = self.config
-        check_label(label, config.conditioning.classes)
+        config = self.pixels
+        check_label(label, self.classes)
         h = self.embedding(as_image(x_t, config.channels))
         c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
-        keep = iter(channel_masks(config.dropout, 2 * config.blocks + 3, config.width, streams))
+        keep = iter(channel_masks(config.dropout, 2 * config.blocks + 1, config.width, streams))
         left = [h]
         for block in self.down:
             h = maybe_checkpoint(block, config.checkpoint, h, c, next(keep))
             left.append(h)
-        h = self.middle[0](h, c, next(keep))
-        h = self.middle[1](self.attention(h), c, next(keep))
+        h = self.middle(h, c, None if streams is None else streams.fork("middle"))
         for block in self.up:
             h = maybe_checkpoint(block, config.checkpoint, torch.cat([h, left.pop()], dim=1), c, next(keep))
         return self.pixel_head.features(h).reshape(*x_t.shape, -1)
@@ -172,3 +183,20 @@ class UNet(Network):
     def head(self, features: Tensor) -> Tensor:
         logits: Tensor = self.pixel_head.output(features)
         return logits
+
+
+class UNet(PixelNetwork):
+    """The paper's: two residual blocks with an attention between them in the middle."""
+
+    def __init__(self, config: UNetConfig):
+        super().__init__(config)
+        self.config = config
+        conditioned = config.conditioning.any
+        self.before = ResidualBlock(config.width, config.width, config.groups, conditioned)
+        self.attention = PixelAttention(config.width, config.groups)
+        self.after = ResidualBlock(config.width, config.width, config.groups, conditioned)
+
+    def middle(self, h: Tensor, c: Tensor | None, streams: Streams | None) -> Tensor:
+        keep = channel_masks(self.config.dropout, 2, self.config.width, streams)
+        result: Tensor = self.after(self.attention(self.before(h, c, keep[0])), c, keep[1])
+        return result
