@@ -1,7 +1,9 @@
 """What the tests share: deterministic hypothesis, and one thread per worker so that workers do not fight."""
 
 import os
+import subprocess
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -10,3 +12,15 @@ settings.load_profile("fixed")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system of 1 MiB, which fills up; needs root, which CI is."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting needs root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)

@@ -1,8 +1,9 @@
 """A run is a folder: config.json, metrics.jsonl, checkpoints. Only here do data, network, method and trainer meet."""
 
 import json
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -144,6 +145,13 @@ def build_trainer(config: RunConfig, folder: Path, device: torch.device) -> Trai
         allowed="conditioning.time",
         do="set it",
     )
+    require(
+        not config.method.learned or config.training.weighting == TrainingConfig.weighting,
+        "GenMD4 is trained on its bound only",
+        got=f"weighting {config.training.weighting}",
+        allowed=TrainingConfig.weighting,
+        do="leave the weighting out",
+    )
     network = build_network(config.network, config.training.seed)
     schedule = config.method.build(config.network.vocab_size)
     train, held_out = dataset.split("train", config.length), _held_out(dataset, config.length)
@@ -160,12 +168,12 @@ def _held_out(dataset: Dataset, length: int | None) -> Split | None:
     return None
 
 
-def train(config: RunConfig, folder: Path, device: torch.device | None = None) -> Iterator[Report]:
+def train(config: RunConfig, folder: Path, device: torch.device | None = None) -> Generator[Report, None, None]:
     """Train in a folder, from its last checkpoint if it has one; yields a report per step and logs it."""
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     trainer = build_trainer(config, folder, device)
     claim(folder, config)
-    done = trainer.resume()
+    done = trainer.resume(warn=lambda mistake: print(mistake, file=sys.stderr))
     _truncate(folder / METRICS, done)
     with (folder / METRICS).open("a", encoding="utf-8") as log:
         try:

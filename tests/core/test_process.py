@@ -27,27 +27,27 @@ STATES = torch.arange(V + 1)
 IDENTITY = torch.eye(V + 1, dtype=torch.float64)
 
 
-def close(a, b, tolerance=1e-12):
+def assert_close(a, b, tolerance=1e-12):
     torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
 @every_process
 def test_chapman_kolmogorov(process):
     for s, t in TIMES:
-        close(marginal_matrix(process, s) @ transition_matrix(process, s, t), marginal_matrix(process, t))
+        assert_close(marginal_matrix(process, s) @ transition_matrix(process, s, t), marginal_matrix(process, t))
         middle = (s + t) / 2
         two = transition_matrix(process, s, middle) @ transition_matrix(process, middle, t)
-        close(two, transition_matrix(process, s, t))
+        assert_close(two, transition_matrix(process, s, t))
 
 
 @every_process
 def test_rows_sum(process):
     for s, t in TIMES:
         for matrix in (marginal_matrix(process, t), transition_matrix(process, s, t), reverse_matrix(process, 1, s, t)):
-            close(matrix.sum(1), torch.ones(V + 1, dtype=torch.float64))
+            assert_close(matrix.sum(1), torch.ones(V + 1, dtype=torch.float64))
             assert matrix.min() >= -1e-15
         for rates in (forward_rate_matrix(process, t), reverse_rate_matrix(process, 1, t)):
-            close(rates.sum(1), torch.zeros(V + 1, dtype=torch.float64), 1e-10)
+            assert_close(rates.sum(1), torch.zeros(V + 1, dtype=torch.float64), 1e-10)
 
 
 @every_process
@@ -57,7 +57,7 @@ def test_bayes(process):
         q_s, q_t = marginal_matrix(process, s)[x_0], marginal_matrix(process, t)[x_0]
         joint_forward = q_s[:, None] * transition_matrix(process, s, t)  # [x_s, x_t]
         joint_backward = q_t[:, None] * reverse_matrix(process, x_0, s, t)  # [x_t, x_s]
-        close(joint_forward, joint_backward.T)
+        assert_close(joint_forward, joint_backward.T)
 
 
 @every_process
@@ -68,7 +68,7 @@ def test_reverse_rate_is_forward_rate_times_ratio(process):
         Q, R = forward_rate_matrix(process, t), reverse_rate_matrix(process, x_0, t)
         for k, j in itertools.permutations(range(V + 1), 2):
             if q_t[k] > 0:
-                close(R[k, j], Q[j, k] * q_t[j] / q_t[k], 1e-9)
+                assert_close(R[k, j], Q[j, k] * q_t[j] / q_t[k], 1e-9)
 
 
 @every_process
@@ -76,15 +76,15 @@ def test_rates_are_derivatives_of_the_transitions(process):
     t, step = 0.5, 1e-6
     forward = (transition_matrix(process, t, t + step) - IDENTITY) / step
     backward = (reverse_matrix(process, 2, t - step, t) - IDENTITY) / step
-    close(forward_rate_matrix(process, t), forward, 1e-3)
-    close(reverse_rate_matrix(process, 2, t), backward, 1e-3)
+    assert_close(forward_rate_matrix(process, t), forward, 1e-3)
+    assert_close(reverse_rate_matrix(process, 2, t), backward, 1e-3)
 
 
 @every_process
 def test_marginal_solves_the_kolmogorov_equation(process):
     t, step = 0.4, 1e-6
     slope = (marginal_matrix(process, t + step) - marginal_matrix(process, t - step)) / (2 * step)
-    close(slope, marginal_matrix(process, t) @ forward_rate_matrix(process, t), 1e-6)
+    assert_close(slope, marginal_matrix(process, t) @ forward_rate_matrix(process, t), 1e-6)
 
 
 def test_discrete_steps_multiply_to_the_continuous_marginal():
@@ -112,13 +112,13 @@ def test_fast_code_equals_the_matrices(process):
     for s, t in TIMES:
         time_s, time_t = column(*[s] * len(x_from)), column(*[t] * len(x_from))
         forward = process.log_q_forward(x_to, x_from, time_s, time_t)[:, 0].exp()
-        close(forward, transition_matrix(process, s, t).flatten(), 1e-9)
+        assert_close(forward, transition_matrix(process, s, t).flatten(), 1e-9)
         for v in range(V):
             x_0 = torch.full_like(x_from, v)
             reverse = process.log_q_reverse(x_to, x_from, x_0, time_s, time_t)[:, 0].exp()
-            close(reverse, reverse_matrix(process, v, s, t).flatten(), 1e-9)
+            assert_close(reverse, reverse_matrix(process, v, s, t).flatten(), 1e-9)
             q = process.log_q(STATES[:, None], torch.full((V + 1, 1), v), column(*[t] * (V + 1)))[:, 0].exp()
-            close(q, marginal_matrix(process, t)[v], 1e-9)
+            assert_close(q, marginal_matrix(process, t)[v], 1e-9)
             assert process.alpha(x_0, time_t)[0, 0] == visible_probs(process, t)[v]
 
 
@@ -130,7 +130,7 @@ def test_reverse_model_equals_the_matrices(process):
     for s, t in TIMES:
         time_s, time_t = column(*[s] * len(x_from)), column(*[t] * len(x_from))
         p = process.log_p_reverse(x_to, x_from, logits.expand(masked, -1), time_s, time_t)[:, 0].exp()
-        close(p, reverse_model_matrix(process, logits.softmax(-1)[0], s, t).flatten(), 1e-9)
+        assert_close(p, reverse_model_matrix(process, logits.softmax(-1)[0], s, t).flatten(), 1e-9)
 
 
 @every_process

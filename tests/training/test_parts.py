@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.networks import Transformer, TransformerConfig
+from unmask.networks import Conditioning, Transformer, TransformerConfig
 from unmask.training import Average, OptimizerConfig, RateConfig, build_optimizer, rate_factor
 from unmask.training.optimizer import hidden_matrices
 
@@ -56,6 +56,8 @@ def test_muon_takes_the_hidden_matrices_only():
     assert id(net.output.weight) not in hidden
     assert id(net.embedding.weight) not in hidden
     assert len(hidden) == 2 * 4  # per block: qkv, attention out, mlp in, mlp out
+    seeing = Transformer(TransformerConfig(7, layers=2, heads=2, width=16, conditioning=Conditioning(time=True)))
+    assert len(hidden_matrices(seeing)) == 2 * 4  # adaLN and the time's own layers stay with AdamW
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

@@ -192,7 +192,7 @@ def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, capsys):
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
     (newest / "weights.safetensors").write_bytes(b"nonsense")
     list(train(config(text), tmp_path / "run", CPU))
-    assert "is damaged" in capsys.readouterr().out
+    assert "is damaged" in capsys.readouterr().err
     assert curve(tmp_path / "run") == curve(tmp_path / "whole")
 
 
@@ -221,6 +221,11 @@ def test_mistakes(text, tmp_path):
         build_trainer(RunConfig(text, TransformerConfig(9, heads=2, width=16)), tmp_path, CPU)
     with pytest.raises(ValueError, match="GenMD4 needs a network that sees the time"):
         build_trainer(RunConfig(text, setup.network, MethodConfig(learned=True)), tmp_path, CPU)
+    seeing = TransformerConfig(8, heads=2, width=16, conditioning=Conditioning(time=True))
+    with pytest.raises(ValueError, match="GenMD4 is trained on its bound only: got weighting ce"):
+        build_trainer(
+            RunConfig(text, seeing, MethodConfig(learned=True), config(text, weighting="ce").training), tmp_path, CPU
+        )
     with pytest.raises(ValueError, match="the micro-batch does not divide the batch: got 3 of 8"):
         config(text, micro_batch=3)
     with pytest.raises(ValueError, match="unknown weighting: got fair, allowed is elbo, ce"):

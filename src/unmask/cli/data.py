@@ -77,8 +77,9 @@ def _layout(dataset: Dataset) -> str:
 
 def _splits_table(dataset: Dataset) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("split", "tokens", "documents", "rows"):
-        table.add_column(heading, justify="left" if heading == "split" else "right")
+    table.add_column("split")
+    for heading in ("tokens", "documents", "rows"):
+        table.add_column(heading, justify="right")
     for name, part in dataset.manifest.splits.items():
         table.add_row(name, f"{part.tokens:,}", f"{part.documents:,}", f"{_rows(dataset, name):,}")
     return table

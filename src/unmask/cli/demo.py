@@ -61,9 +61,10 @@ def show(out: Path, seed: int, as_json: bool) -> None:
     picture = out / "schedules.png"
 
     console.rule("1. A bound that is tight", align="left")
-    console.print("With the exact denoiser the bound must equal −log p(x), for every x and schedule.")
+    console.print("With the exact denoiser the bound must equal −log p(x) for every x.")
     bounds = tight_bounds(seed)
     console.print(_bounds_table(bounds))
+    console.print()
 
     console.rule("2. The schedules", align="left")
     draw_schedules(picture)
@@ -72,12 +73,15 @@ def show(out: Path, seed: int, as_json: bool) -> None:
 
     console.rule("3. A draw that float32 gets wrong", align="left")
     console.print(
-        "One step in the middle of a 1,024-step sampler over a 50,257-token Zipf law. Drawing "
-        "tokens and mask together in float32 loses the rare tokens; unmask draws positions first."
+        "One step of a 1,024-step sampler over a Zipf law of 50,257 tokens. One float32 draw\n"
+        "of tokens and mask together loses rare tokens; unmask draws positions first.",
+        soft_wrap=True,
     )
     laws = draw_laws(seed, console)
     console.print(_laws_table(laws))
-    console.print("Next: the README has ten lines of Python to start from; make test proves all this.")
+    console.print("Next, after source .venv/bin/activate:", highlight=False)
+    console.print("  unmask data prepare my.txt --out data/my", highlight=False)
+    console.print("  unmask train --data data/my --out runs/my", highlight=False)
     if as_json:
         figures = {"bounds": [asdict(b) for b in bounds], "draws": [asdict(d) for d in laws], "picture": str(picture)}
         print(json.dumps(figures, indent=2))
@@ -117,9 +121,9 @@ def draw_laws(seed: int, console: Console, vocab_size: int = 50_257, draws: int 
     logits = -torch.arange(1, vocab_size + 1).double().log()[None]
     probs = logits.softmax(-1)[0]
 
-    streams = Streams(seed, 1)
-    revealed = streams.uniform(draws)[0] < unmask_prob
-    ours = torch.where(revealed, inverse_cdf(logits, streams.uniform(draws))[0], vocab_size)
+    streams, many = Streams(seed, 1), 1_000_000  # ours is quick enough to be tested harder
+    revealed = streams.uniform(many)[0] < unmask_prob
+    ours = torch.where(revealed, inverse_cdf(logits, streams.uniform(many))[0], vocab_size)
 
     generator = torch.Generator().manual_seed(seed)
     rows, prob = logits.float().expand(batch, -1), torch.full((batch,), unmask_prob)
@@ -152,7 +156,7 @@ def chi_square_p_value(seen: Tensor, expected: Tensor) -> float:
 
 
 def _bounds_table(rows: list[TightBound]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading, justify in (
         ("schedule", "left"),
         ("largest |bound + log p|", "right"),
@@ -163,18 +167,20 @@ def _bounds_table(rows: list[TightBound]) -> Table:
     for r in rows:
         estimate = f"{r.bits_per_token:.4f} ± {r.standard_error:.4f}"
         table.add_row(r.name, f"{r.largest_gap:.1e}", estimate, f"{r.true_bits_per_token:.4f}")
-    table.caption = "The geometric schedule stops short of both ends: its gap is the price of the end terms."
+    table.caption = "Geometric stops short of both ends and pays for them."
     return table
 
 
 def _laws_table(rows: list[DrawLaw]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for heading in ("draw", "revealed (expected)", "rank > 3,000 (expected)", "chi-square p"):
-        table.add_column(heading, justify="left" if heading == "draw" else "right")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("draw")
+    for heading in ("draws", "revealed (exp.)", "rank > 3,000 (exp.)", "chi-square p"):
+        table.add_column(heading, justify="right")
     for r in rows:
         verdict = "[green]passes[/]" if r.p_value > 1e-3 else "[red]fails[/]"
         table.add_row(
             r.name,
+            f"{r.draws:,}",
             f"{r.revealed} ({r.expected_revealed})",
             f"{r.rare} ({r.expected_rare})",
             f"{r.p_value:.1e} {verdict}",
@@ -183,7 +189,7 @@ def _laws_table(rows: list[DrawLaw]) -> Table:
 
 
 def _sparklines(width: int = 48) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("α from t = 0 to 1")
     table.add_column("")
     t = torch.linspace(0, 1, width, dtype=torch.float64)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -23,7 +24,7 @@ def run(config: RunConfig, out: Path, shape: tuple[int, ...], as_json: bool, dry
     """Train and show it; returns the exit code."""
     console = Console(quiet=as_json)
     found = cost(lambda: build_network(config.network, 0), shape)
-    gib = found.memory(config.training.batch_size) / 2**30
+    gib = found.memory(config.training.batch_size, mixed=torch.cuda.is_available()) / 2**30
     console.print(
         f"{type(config.network).__name__.removesuffix('Config')}, {found.parameters / 1e6:.2f} M parameters, "
         f"{found.flops_per_token / 1e6:.1f} MFLOP per token, about {gib:.2f} GiB",
@@ -42,7 +43,7 @@ def run(config: RunConfig, out: Path, shape: tuple[int, ...], as_json: bool, dry
                 text = f"step {last.step}: held out {bits.mean:.4f} ± {bits.error:.4f} bits per token"
                 console.print(text, highlight=False)
             if stopped():
-                reports.close()  # type: ignore[attr-defined]
+                reports.close()
                 Console(stderr=True).print(f"stopped after step {last.step} and saved; the same command goes on")
                 return STOPPED
     if as_json:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..configs import differences
 from ..mistakes import fail
 from .choose import choose_vocabulary
 from .files import written_whole
@@ -174,8 +175,7 @@ def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int
 
 
 def _check_same(old: dict[str, Any], new: dict[str, Any], out: Path) -> None:
-    new = json.loads(json.dumps(new))
-    differing = [f"{k} {old.get(k)!r} → {new.get(k)!r}" for k in {**old, **new} if old.get(k) != new.get(k)]
+    differing = differences(old, json.loads(json.dumps(new)))
     if differing:
         fail(
             f"{out} holds other prepared data",

@@ -19,12 +19,14 @@ class Cost:
     """Floating-point operations of a forward and a backward pass, the head at half of the positions."""
     state_bytes: int
     """Master weights, gradients, two optimiser moments and the moving average, all float32."""
-    activation_bytes_per_sample: int
-    """What the backward pass keeps of one sample in 16-bit compute."""
+    kept_values: int
+    """Numbers that the backward pass keeps of one sample."""
+    mixed_bytes: int
+    """Bytes of such a number in mixed precision; 4 in float32."""
 
-    def memory(self, batch_size: int) -> int:
-        """Bytes for training with this batch on one device."""
-        return self.state_bytes + batch_size * self.activation_bytes_per_sample
+    def memory(self, batch_size: int, mixed: bool) -> int:
+        """About how many bytes training takes with this batch on one device."""
+        return self.state_bytes + batch_size * self.kept_values * (self.mixed_bytes if mixed else 4)
 
 
 def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
@@ -40,12 +42,9 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
             torch.autograd.backward(network.head(rows).sum())
     parameters = sum(p.numel() for p in network.parameters())
     kept = saved.total - sum(p.numel() * p.element_size() for p in network.parameters())
-    return Cost(
-        parameters,
-        counter.get_total_flops() / x.numel(),
-        parameters * 4 * 5,
-        max(0, kept) // len(x) // 2,  # float32 was counted, 16-bit is kept
-    )
+    kept_values = max(0, kept) // len(x) // 4  # float32 was counted
+    flops = counter.get_total_flops() / x.numel()
+    return Cost(parameters, flops, parameters * 4 * 5, kept_values, network.mixed_bytes)
 
 
 class _SavedBytes(torch.autograd.graph.saved_tensors_hooks):

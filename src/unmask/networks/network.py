@@ -18,6 +18,8 @@ class Network(nn.Module, ABC):
     """
 
     vocab_size: int
+    mixed_bytes: int = 2
+    """Bytes of an activation kept for the backward pass in mixed precision."""
     classes: int = 0
     """The number of classes it knows; label `classes` means "no label"."""
 
@@ -37,6 +39,13 @@ class Network(nn.Module, ABC):
         """Logits at every position. Mind the size: [B, ..., V]."""
         logits: Tensor = self.head(self.features(x_t, t, label, streams))
         return logits
+
+
+class HiddenLayer(nn.Module):
+    """A layer whose matrices map hidden vectors to hidden vectors: attention and MLP, where Muon applies.
+
+    Embeddings, output maps and conditioning are not such layers.
+    """
 
 
 class RMSNorm(nn.Module):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
-from .network import Network, RMSNorm, channel_masks, linear, maybe_checkpoint
+from .network import HiddenLayer, Network, RMSNorm, channel_masks, linear, maybe_checkpoint
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TransformerConfig:
         require(0 <= self.dropout < 1, "dropout is out of range", got=self.dropout, allowed="0 <= p < 1", do="lower it")
 
 
-class GatedMlp(nn.Module):
+class GatedMlp(HiddenLayer):
     """W_out (silu(W_gate x) ⊙ W_up x), with two thirds of the usual hidden width so that the size is the same."""
 
     def __init__(self, width: int, zero_out: bool):
@@ -63,7 +63,7 @@ class GatedMlp(nn.Module):
         return result
 
 
-class SquaredReluMlp(nn.Module):
+class SquaredReluMlp(HiddenLayer):
     """W_out relu(W_in x)²."""
 
     def __init__(self, width: int, zero_out: bool):
@@ -79,7 +79,7 @@ class SquaredReluMlp(nn.Module):
 MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}
 
 
-class Attention(nn.Module):
+class Attention(HiddenLayer):
     """All positions see all positions; queries and keys are normalised per head and rotated by their place."""
 
     def __init__(self, width: int, heads: int, zero_out: bool):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
-from .network import Network, channel_masks, linear, maybe_checkpoint
+from .network import HiddenLayer, Network, channel_masks, linear, maybe_checkpoint
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ResidualBlock(nn.Module):
         return result
 
 
-class PixelAttention(nn.Module):
+class PixelAttention(HiddenLayer):
     """One head of attention over all pixels, added to its input; the output starts at zero."""
 
     def __init__(self, width: int, groups: int):
@@ -143,6 +143,8 @@ class PixelNetwork(Network):
 
     What happens in between is the subclass's `middle`.
     """
+
+    mixed_bytes = 4  # group norms run in float32 there, and so does what they feed
 
     def __init__(self, config: "PixelConfig"):
         super().__init__()

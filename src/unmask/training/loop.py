@@ -5,10 +5,9 @@ A run that is stopped, killed or moved goes on from its last checkpoint with the
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -145,7 +144,7 @@ class Trainer:
         self.done = 0
         self.best: tuple[float, int] | None = None
 
-    def resume(self, warn: Any = print) -> int:
+    def resume(self, warn: Callable[[str], None] = print) -> int:
         """Go to the newest whole checkpoint, if there is one; returns the steps done."""
         found = checkpoint.load_latest(self.folder, self.device, warn)
         if found is not None:
@@ -214,7 +213,7 @@ class Trainer:
         index = torch.arange(config.batch_size, device=self.device)[part]
         streams = Streams(config.seed, index, step)
         label = self._label(batch, part, streams)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with self._precision():
             if self.learned is not None:
                 strata = config.batch_size
                 return rloo_loss(
@@ -226,6 +225,10 @@ class Trainer:
             draw = WEIGHTINGS[config.weighting](draw, tokens.flatten(1).sum(1))
             features = self.network.features(estimator.process.hide(x_0, draw.mask), draw.t, label, streams)
             return chunked_nelbo(self.network, features, x_0, draw, estimator).total.sum()
+
+    def _precision(self) -> torch.autocast:
+        """bf16 where the hardware is fast at it; weights, losses and averages stay float32."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
 
     def _label(self, batch: Batch, part: slice, streams: Streams) -> Tensor | None:
         """Classes, hidden from a share of the samples (the class after the last means "no label")."""
@@ -267,7 +270,7 @@ class Trainer:
         known = batch.labels is not None and self.network.classes > 0
         label = torch.from_numpy(batch.labels).to(self.device) if known else None
         lengths = x_0.flatten(1).shape[1] if valid is None else valid.flatten(1).sum(1)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with self._precision():
             bound = estimate_nelbo(
                 self.network,
                 x_0,

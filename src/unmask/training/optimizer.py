@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..mistakes import require
+from ..networks.network import HiddenLayer
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,9 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module, schedule: list[
 
 
 def hidden_matrices(network: nn.Module) -> list[Tensor]:
-    """The 2-D weights of linear layers inside the network; neither embeddings nor the output map."""
-    outputs = {
-        id(m.weight) for name, m in network.named_modules() if name.split(".")[-1] == "output" and hasattr(m, "weight")
-    }
-    linear = (m.weight for m in network.modules() if isinstance(m, nn.Linear))
-    return [weight for weight in linear if id(weight) not in outputs]
+    """The matrices of attention and MLP layers; neither embeddings, nor the output map, nor conditioning."""
+    layers = (layer for layer in network.modules() if isinstance(layer, HiddenLayer))
+    return [m.weight for layer in layers for m in layer.modules() if isinstance(m, nn.Linear)]
 
 
 def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:
