@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from unmask.core import (
+    BellK,
     ContinuousTime,
     Controlled,
     Custom,
@@ -122,6 +123,7 @@ MISTAKES = {
     "negative sample number": (lambda: Streams(0, torch.tensor([-1])), r"got -1, allowed is 0\.\."),
     "sample number too large": (lambda: Streams(0, torch.tensor([2**32])), "got 4294967296"),
     "time of power zero": (lambda: TokenTime(TOKEN_PROCESS, power=0.0), "got 0.0"),
+    "bell without a shape": (lambda: BellK(0.0, 2.0), "got a=0.0, b=2.0"),
     "power of k not a number": (lambda: PowerK(float("nan")), "got nan"),
     "scalar objective on a token draw": (lambda: nelbo(torch.zeros(3, 3), X, ALL_TOKENS), "the draw is one of GenMD4"),
     "token objective on a scalar draw": (

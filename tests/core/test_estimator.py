@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 
 from unmask.core import (
+    BellK,
     ContinuousTime,
     Controlled,
     Cosine,
@@ -99,7 +100,7 @@ def exact_k_cases():
     for schedule in (Linear(), Cosine(), Polynomial(0.5)):
         process = Process(schedule, 3)
         for name, spread in SPREADS.items():
-            for law in (UniformK(), PowerK(0.5)):
+            for law in (UniformK(), PowerK(0.5), BellK()):
                 yield f"exact-k {name} {law} {schedule}", ExactK(process, spread, law), continuous_time
         control = Controlled(ExactK(process, stratified, PowerK(0.5)), UNIGRAM)
         yield f"exact-k controlled {schedule}", control, continuous_time
@@ -163,13 +164,20 @@ def test_paired_masks_a_constant_number_of_tokens(length):
         assert torch.equal(k[0::2] + k[1::2], torch.full((32,), length + 1))
 
 
-def test_uniform_k_is_symmetric_also_on_the_border():
+@pytest.mark.parametrize("law", [UniformK(), BellK(2.0, 2.0), BellK(5.0, 5.0)], ids=str)
+def test_symmetric_laws_of_k_are_symmetric_also_on_the_border(law):
     u, n = torch.tensor([0.25, 0.75, 0.5 - 2**-53, 0.5 + 2**-53], dtype=torch.float64), torch.full((4,), 4)
-    k, mirrored = UniformK().quantile(u, n), UniformK().quantile(1 - u, n)
-    assert torch.equal(k + mirrored, torch.full((4,), 5))
+    assert torch.equal(law.quantile(u, n) + law.quantile(1 - u, n), torch.full((4,), 5))
 
 
-@pytest.mark.parametrize("law", [UniformK(), PowerK(0.5), PowerK(1.0)], ids=str)
+def test_the_bell_prefers_the_middle():
+    n = torch.full((3,), 101)
+    low, middle, high = BellK(3.0, 3.0).prob(torch.tensor([2, 51, 100]), n).tolist()
+    assert middle > 100 * low
+    assert low == pytest.approx(high)
+
+
+@pytest.mark.parametrize("law", [UniformK(), PowerK(0.5), PowerK(1.0), BellK(), BellK(1.5, 4.0)], ids=str)
 def test_k_law(law):
     """Quantiles follow prob, rows of different length included; chi-square with false alarm 1e-7 each."""
     count = 50_000

@@ -1,7 +1,7 @@
 """The mathematics of masked diffusion: schedules, the process, bounds, estimators, draws, and the oracle.
 
 Needs torch and nothing else. In order of reading: `schedule` (α_t), `process` (q and p), `objective` (the
-bound), `estimator` with `points` (how times and masks are drawn), `generalized` (GenMD4), `categorical` and
+bound), `estimator` with `points` and `k_law` (how times and masks are drawn), `generalized` (GenMD4), `categorical` and
 `streams` (randomness), `exact` (laws whose answers are known), `matrices` (the paper's matrix forms).
 """
 
@@ -10,9 +10,10 @@ from .bound import Bound, estimate_nelbo, fit_surprise
 from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_joint_gumbel
 from .checks import trusted
 from .custom import Custom
-from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, PowerK, Steps, UniformK
+from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
+from .k_law import BellK, KLaw, PowerK, UniformK
 from .objective import (
     Draw,
     Nelbo,
@@ -31,6 +32,7 @@ from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, 
 from .streams import Streams
 
 __all__ = [
+    "BellK",
     "Bound",
     "ContinuousTime",
     "Controlled",
@@ -41,6 +43,7 @@ __all__ = [
     "Estimator",
     "ExactK",
     "Geometric",
+    "KLaw",
     "Linear",
     "LogSnr",
     "Nelbo",

@@ -18,7 +18,6 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -26,6 +25,7 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .grid import check_grid
+from .k_law import KLaw, UniformK
 from .objective import Draw, Nelbo, Rows, assemble, cross_entropy, prior, reconstruction
 from .points import Spread, iid, stratified
 from .process import Process
@@ -164,56 +164,6 @@ def draw_steps(grid: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """Turn uniforms into steps of a decreasing grid, all equally likely: (t, s) with s next below t."""
     step = (u * (len(grid) - 1)).long().clamp(max=len(grid) - 2)
     return grid[step], grid[step + 1]
-
-
-class KLaw(Protocol):
-    """A law of k on {1..n}: quantiles, and probabilities for the weight 1/(k q(k))."""
-
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor: ...
-
-    def prob(self, k: Tensor, n: Tensor) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class UniformK:
-    """q(k) = 1/n."""
-
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
-        """⌊un⌋ + 1, computed from the nearer end so that 1−u gives exactly n+1−k."""
-        return torch.where(u < 0.5, (u * n).floor() + 1, n - ((1 - u) * n).floor()).long()
-
-    def prob(self, k: Tensor, n: Tensor) -> Tensor:
-        del k
-        return 1 / n.double()
-
-
-@dataclass(frozen=True)
-class PowerK:
-    """q(k) ∝ k^-power. Few masked tokens weigh N/k and vary most: power ½ draws them more often."""
-
-    power: float = 0.5
-
-    def __post_init__(self) -> None:
-        require(
-            math.isfinite(self.power),
-            "the power of k is not finite",
-            got=self.power,
-            allowed="a finite number",
-            do="use 0.5 for likelihoods",
-        )
-
-    def _mass(self, n: Tensor) -> Tensor:
-        """Cumulative unnormalised mass [B, max n], constant beyond each row's n."""
-        k = torch.arange(1, int(n.max()) + 1, device=n.device, dtype=torch.float64)
-        return torch.where(k <= n[:, None], k**-self.power, 0.0).cumsum(1)
-
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
-        mass = self._mass(n)
-        k = 1 + torch.searchsorted(mass, u[:, None] * mass[:, -1:], right=True)[:, 0]
-        return k.minimum(n)
-
-    def prob(self, k: Tensor, n: Tensor) -> Tensor:
-        return k.double() ** -self.power / self._mass(n)[:, -1]
 
 
 @dataclass(frozen=True)

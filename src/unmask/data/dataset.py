@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import digest
 from ..mistakes import fail, require
 from . import vocabulary
-from .files import digest
 from .manifest import Manifest, SplitPart
 from .order import Indices, epoch_key, mix, rows_of_step
 from .vocabulary import Vocabulary

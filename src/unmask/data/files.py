@@ -1,19 +1,26 @@
-"""Files: compressed or not, in pieces, written so that a half-written one is never seen."""
+"""Source files: compressed or not, read in pieces, fetched once."""
 
 import bz2
 import gzip
-import hashlib
 import lzma
-import os
 import urllib.request
+import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from ..files import digest, written_whole
 from ..mistakes import fail
 
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+
+def _open_zip(path: Path, mode: str) -> IO[bytes]:
+    """The first file of an archive."""
+    del mode
+    archive = zipfile.ZipFile(path)
+    return archive.open(archive.namelist()[0])
+
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open, ".zip": _open_zip}
 BLOCK = 1 << 20
 """Bytes read at once."""
 _SEARCH = 1 << 16
@@ -114,27 +121,6 @@ def _last_cut(data: bytes, cut: Cut) -> int:
         if start == 0:
             return -1
         start = max(0, start - _SEARCH)
-
-
-@contextmanager
-def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Write a file so that it appears under its name only when it is complete and on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def digest(path: Path, algorithm: str = "sha256") -> str:
-    """The hex digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 def fetch(url: str, path: Path, md5: str | None = None) -> Path:

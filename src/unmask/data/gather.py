@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..files import digest, written_whole
 from ..mistakes import fail
-from .files import digest, written_whole
 from .manifest import Manifest, Segment, Shard, SplitPart
 from .sources import Source
 from .vocabulary import Vocabulary

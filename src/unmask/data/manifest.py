@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..files import written_whole
 from ..mistakes import fail
-from .files import written_whole
 
 VERSION = 1
 FILE = "manifest.json"

@@ -17,10 +17,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..configs import differences
+from ..files import check_same, claim, written_whole
 from ..mistakes import fail
 from .choose import choose_vocabulary
-from .files import written_whole
 from .gather import TALLY, gather
 from .manifest import FILE, Manifest
 from .order import mix
@@ -29,6 +28,7 @@ from .vocabulary import Vocabulary
 from .vocabulary import load as load_vocabulary
 
 WORK = ".preparing"
+_OTHER = {"holds": "holds other prepared data", "same": "the same plan"}
 _GOLDEN_RATIO = 0.6180339887498949
 Progress = Callable[[int], None]
 
@@ -117,12 +117,17 @@ def prepare(
     document = plan.to_json(source, rows)
     if (out / FILE).exists():
         manifest = Manifest.load(out)
-        _check_same(manifest.plan, document, out)
+        check_same(out, manifest.plan, document, **_OTHER)
         return manifest
     work = out / WORK
-    _claim(work, document, out)
+    claim(out, work / "plan.json", document, **_OTHER)
     try:
-        manifest = _carry_out(plan, source, rows, document, work, out, workers, start, advance)
+        jobs = _jobs(plan, source, rows, work, workers)
+        start(sum(job.part.weight for job in jobs))
+        for job in _encoded(jobs, workers):
+            advance(job.part.weight)
+        folders, vocabulary = [job.folder for job in jobs], jobs[0].vocabulary
+        manifest = gather(folders, source, vocabulary, out, plan.length, plan.fractions, document)
     except ValueError:  # the data or the plan is wrong: nothing here can be gone on with
         _discard(out)
         raise
@@ -140,27 +145,13 @@ def _discard(out: Path) -> None:
         out.rmdir()
 
 
-def _carry_out(
-    plan: Plan,
-    source: Source,
-    rows: bool,
-    document: dict[str, Any],
-    work: Path,
-    out: Path,
-    workers: int,
-    start: Progress,
-    advance: Progress,
-) -> Manifest:
+def _jobs(plan: Plan, source: Source, rows: bool, work: Path, workers: int) -> list[_Job]:
     vocabulary = _vocabulary(plan, source, rows, work, workers)
     longest = plan.length if rows else None
-    jobs = [
+    return [
         _Job(part, i, vocabulary, rows, longest, not source.one_document, plan, work)
         for i, part in enumerate(source.parts)
     ]
-    start(sum(job.part.weight for job in jobs))
-    for job in _encoded(jobs, workers):
-        advance(job.part.weight)
-    return gather([job.folder for job in jobs], source, vocabulary, out, plan.length, plan.fractions, document)
 
 
 def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int) -> Vocabulary:
@@ -172,33 +163,6 @@ def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int
     with written_whole(path, "w") as file:
         json.dump(vocabulary.to_json(), file)
     return vocabulary
-
-
-def _check_same(old: dict[str, Any], new: dict[str, Any], out: Path) -> None:
-    differing = differences(old, json.loads(json.dumps(new)))
-    if differing:
-        fail(
-            f"{out} holds other prepared data",
-            got="; ".join(differing),
-            allowed="the same plan",
-            do="choose another folder",
-        )
-
-
-def _claim(work: Path, document: dict[str, Any], out: Path) -> None:
-    """Start work in a folder, or go on with work of the same plan."""
-    if (work / "plan.json").exists():
-        _check_same(json.loads((work / "plan.json").read_text(encoding="utf-8")), document, out)
-        return
-    if out.exists() and any(out.iterdir()) and not work.exists():
-        fail(
-            f"{out} is not empty",
-            got=f"{sum(1 for _ in out.iterdir())} entries",
-            allowed="a new folder",
-            do="choose another",
-        )
-    with written_whole(work / "plan.json", "w") as file:
-        json.dump(document, file)
 
 
 def _encoded(jobs: list[_Job], workers: int) -> Iterator[_Job]:

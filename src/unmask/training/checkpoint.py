@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..data.files import digest
+from ..files import digest
 
 Tensors = dict[str, Tensor]
 STATE = "state.json"

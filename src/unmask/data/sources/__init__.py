@@ -3,7 +3,7 @@
 import glob
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...mistakes import fail
@@ -12,6 +12,11 @@ from . import arrays, images, named, text
 from .source import Part, Piece, Source
 
 __all__ = ["KINDS", "NAMES", "Part", "Piece", "Reading", "Source", "find_source"]
+
+
+def default_cache() -> Path:
+    """$UNMASK_CACHE, or a folder in the home directory."""
+    return Path(os.environ.get("UNMASK_CACHE") or Path.home() / ".cache" / "unmask")
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class Reading:
     """Images are cropped to a square and resized to this side."""
     grey: bool = False
     """Images lose their colour."""
-    cache: Path = Path(os.environ.get("UNMASK_CACHE", Path.home() / ".cache" / "unmask"))
+    cache: Path = field(default_factory=default_cache)
     """Where fetched files are kept."""
 
 

@@ -1,11 +1,12 @@
 """Data sets known by name: text8, MNIST, CIFAR-10, and the hub's OpenWebText and FineWeb-Edu."""
 
-import zipfile
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...files import digest, written_whole
 from ...mistakes import extra, fail
 from .. import files
 from .images import CIFAR10_MD5, CIFAR10_URL, cifar10, mnist
@@ -30,10 +31,12 @@ def text8(path: Path | None, cache: Path, md5: str = TEXT8_MD5, sizes: dict[str,
         path = cache / "text8.zip"
         if not path.exists():
             files.fetch(TEXT8_URL, path)
-    plain = path if path.suffix not in (".zip", ".xz", ".gz", ".bz2") else cache / "text8"
-    if plain != path:
-        _unpack(path, plain)
-    if (got := files.digest(plain, "md5")) != md5:
+    plain = path
+    if files.is_compressed(path):
+        plain = cache / "text8"
+        with files.open_bytes(path) as packed, written_whole(plain) as out:
+            shutil.copyfileobj(packed, out)
+    if (got := digest(plain, "md5")) != md5:
         fail(
             f"{path} is not text8",
             got=f"md5 {got}",
@@ -43,18 +46,6 @@ def text8(path: Path | None, cache: Path, md5: str = TEXT8_MD5, sizes: dict[str,
     spans = files.ranges(plain, PART)
     parts = [TextPart(plain, *span, last=span is spans[-1]) for span in spans]
     return Source(parts, rows=False, one_document=True, sizes=sizes or TEXT8_SIZES)
-
-
-def _unpack(path: Path, plain: Path) -> None:
-    with files.written_whole(plain) as out:
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
-                while block := file.read(files.BLOCK):
-                    out.write(block)
-        else:
-            with files.open_bytes(path) as file:
-                while block := file.read(files.BLOCK):
-                    out.write(block)
 
 
 def mnist_by_name(cache: Path) -> Source:
