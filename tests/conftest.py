@@ -23,4 +23,4 @@ def small_disk(tmp_path):
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting needs root")
     yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    subprocess.run(["umount", "-l", str(disk)], check=True)  # lazily: a failed test may have left a process in it

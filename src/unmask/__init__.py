@@ -1,9 +1,56 @@
 """unmask: masked diffusion models on any discrete data — exact, fast, in one command.
 
-`unmask.core` holds the mathematics; `unmask --help` lists the commands.
+`unmask.train` and `unmask.load` are the way in from Python, `unmask.presets` the known settings, `unmask.core` the
+mathematics; `unmask --help` lists the commands.
 """
 
+from collections.abc import Callable
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from pathlib import Path as _Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .run import Model, Run, RunConfig
+    from .training import Report
 
 __version__ = _version("unmask")
-__all__ = ["__version__"]
+__all__ = ["__version__", "load", "presets", "train"]
+
+
+def train(
+    config: "RunConfig", folder: "str | _Path", *, report: "Callable[[Report], Any] | None" = None, **options: Any
+) -> "Run":
+    """Train in a folder, from its last checkpoint if it has one; `report` is called after every step.
+
+    Ctrl-C ends the present step, saves and raises KeyboardInterrupt; the same call goes on.
+
+    Options: `device` (torch.device) and `log` (names of `unmask.run.sinks.SINKS`).
+    """
+    from .run import Run
+    from .run import train as steps
+    from .run.stop import stop_requested
+
+    reports = steps(config, _Path(folder), **options)
+    with stop_requested() as stopped:
+        for done in reports:
+            if report is not None:
+                report(done)
+            if stopped():
+                reports.close()
+                raise KeyboardInterrupt
+    return Run.open(folder)
+
+
+def load(folder: "str | _Path", **options: Any) -> "Model":
+    """The model of a run, ready to sample. Options: `average`, `best`, `device`, see `unmask.run.load`."""
+    from .run import load as load_run
+
+    return load_run(folder, **options)
+
+
+def __getattr__(name: str) -> Any:
+    """`unmask.presets` without a second import; torch is loaded only when something needs it."""
+    if name == "presets":
+        return _import_module("unmask.presets")
+    raise AttributeError(f"module 'unmask' has no attribute {name!r}")

@@ -21,7 +21,7 @@ def test_rates_rise_and_fall():
     assert cosine[99] == cosine[100] == 1
     assert cosine[550] == pytest.approx(0.5)
     assert cosine[-1] < 1e-4
-    linear = rates(RateConfig(warmup=10, cooldown="linear", cooldown_share=0.25, final=0.1))
+    linear = rates(RateConfig(warmup=10, cooldown="linear", cooldown_share=0.25, final_rate=0.1))
     assert set(linear[10:750]) == {1.0}
     assert linear[-1] == pytest.approx(0.1, abs=0.005)
     assert linear == sorted(linear[:11]) + sorted(linear[11:], reverse=True)
@@ -79,15 +79,14 @@ def test_optimisers_learn_and_resume_exactly(name):
     assert losses[0] == pytest.approx(math.log(7), abs=1e-5)
     assert losses[-1] < 0.5 * losses[0]
     weights = {k: v.clone() for k, v in net.state_dict().items()}
-    state = torch.utils._pytree.tree_map(
-        lambda v: v.clone() if isinstance(v, torch.Tensor) else v, optimizers.state_dict()
-    )
+    state = {k: v.clone() for k, v in optimizers.tensors(net).items()}
+    assert all(name.startswith("state.") for name in state)
     ahead = [step(net, optimizers, 0.5) for _ in range(3)]
 
     again = network()
     other = build_optimizer(config, again)
     again.load_state_dict(weights)
-    other.load_state_dict(state)
+    other.load(again, state)
     assert [step(again, other, 0.5) for _ in range(3)] == ahead
 
 
@@ -141,7 +140,7 @@ def test_average_of_a_short_run_is_not_its_start():
         (lambda: RateConfig(cooldown="stairs"), "unknown cooldown: got stairs, allowed is cosine, linear, none"),
         (lambda: RateConfig(warmup=-1), "the warm-up is negative"),
         (lambda: RateConfig(cooldown_share=0.0), "the share of the cooldown is out of range"),
-        (lambda: RateConfig(final=2.0), "the final rate is out of range"),
+        (lambda: RateConfig(final_rate=2.0), "the final rate is out of range"),
         (lambda: OptimizerConfig("sgd"), "unknown optimiser: got sgd, allowed is adamw, muon"),
         (lambda: OptimizerConfig(rate=0.0), "a learning rate is not positive"),
         (lambda: OptimizerConfig(weight_decay=-1.0), "weight decay is negative"),

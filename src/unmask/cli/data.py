@@ -19,7 +19,12 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> None:
     """Prepare with a progress bar; say what came out, or how to go on if stopped."""
-    console = Console(quiet=as_json)
+    prepare_with_bar(plan, out, workers, Console(quiet=as_json))
+    show_info(out, examples=2, as_json=as_json)
+
+
+def prepare_with_bar(plan: Plan, out: Path, workers: int | None, console: Console) -> None:
+    """Prepare with a progress bar."""
     columns = (
         TextColumn("preparing"),
         BarColumn(),
@@ -41,7 +46,6 @@ def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> No
             bar.stop()
             Console(stderr=True).print(f"stopped; finished parts are kept in {out}: the same command goes on")
             raise
-    show_info(out, examples=2, as_json=as_json)
 
 
 def show_info(folder: Path, examples: int, as_json: bool) -> None:

@@ -1,15 +1,14 @@
 """The `unmask` command: parse, run, and turn a user's mistake into one line and exit code 2."""
 
-import contextlib
-import io
-import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import tyro
+
+from .one_line import one_line
 
 
 def _option(metavar: str) -> Any:
@@ -128,64 +127,42 @@ class Info:
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model on prepared data. Stopped or killed, the same command goes on.
+    """Train a model, by a preset or on prepared data. Stopped or killed, the same command goes on.
 
-    Example: unmask train --data data/book --out runs/book --steps 500
+    Every field of the configuration is a flag too: --steps 500 --layers 6 --optimizer muon. Examples:
+      unmask train characters --out runs/shakespeare
+      unmask train --data data/book --out runs/book --size 10m --steps 500
+      unmask train text8-genmd4 --out runs/text8 --dry-run
     """
 
-    data: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """A folder made by unmask data prepare."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """The run's folder: configuration, metrics, checkpoints."""
-    steps: int = 2000
-    """Updates of the weights."""
-    batch_size: int = 32
-    """Sequences per update."""
-    micro_batch: Annotated[int | None, _option("N")] = None
-    """Sequences at once; fewer need less memory and change nothing else."""
-    rate: float = 1e-3
-    """Peak learning rate."""
-    optimizer: Literal["adamw", "muon"] = "adamw"
-    """muon treats the hidden matrices, adamw the rest."""
-    schedule: Literal["linear", "cosine", "geometric"] = "linear"
-    """Masking schedule."""
-    learned: bool = False
-    """GenMD4: learn a schedule for every token."""
-    weighting: Literal["elbo", "ce"] = "elbo"
-    """Train on the bound, or on plain cross-entropy. The bound is what is reported either way."""
-    save_every: int = 200
-    """Steps between checkpoints."""
-    validate_every: int = 200
-    """Steps between held-out bounds."""
-    seed: int = 0
-    """Weights, order of the data and all noise follow from this number."""
+    preset: Annotated[tyro.conf.Positional[str | None], _option("PRESET")] = None
+    """A known setting, data included; see the list below. Without one, --data decides."""
+    data: Annotated[Path | None, _option("DIR")] = None
+    """A folder made by unmask data prepare; a preset prepares its own if left out."""
+    out: Annotated[Path | None, _option("DIR")] = None
+    """The run's folder: configuration, metrics, samples, checkpoints."""
+    size: Annotated[str | None, _option("NAME")] = None
+    """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters. Default: 1m."""
+    method: Annotated[Literal["md4", "genmd4"] | None, _option("NAME")] = None
+    """md4, or genmd4, which learns a schedule for every token. Default: the preset's, or md4."""
+    log: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
+    """tensorboard, wandb or both, besides metrics.jsonl."""
     dry_run: bool = False
     """Print the configuration and its cost, and train nothing."""
     json: bool = False
     """Print the result as JSON and nothing else."""
+    settings: tyro.conf.Suppress[tuple[str, ...]] = ()
+    """Fields of the configuration, as they were given."""
 
     def run(self) -> int:
-        from unmask.data import Dataset
-        from unmask.run import MethodConfig, default_config
-        from unmask.training import OptimizerConfig, RateConfig
-        from unmask.training.loop import TrainingConfig
+        from unmask.mistakes import fail
 
         from . import train
 
-        training = TrainingConfig(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            micro_batch=self.micro_batch,
-            seed=self.seed,
-            optimizer=OptimizerConfig(self.optimizer, rate=self.rate),
-            rate=RateConfig(warmup=min(100, max(1, self.steps // 10))),
-            weighting=self.weighting,
-            save_every=self.save_every,
-            validate_every=self.validate_every,
-        )
-        config = default_config(str(self.data), MethodConfig(self.schedule, learned=self.learned), training)
-        shape = tuple(Dataset(self.data).manifest.shape)
-        return train.run(config, self.out, shape, self.json, self.dry_run)
+        config, plan = train.configure(self.preset, self.data, self.size, self.method, self.settings)
+        if self.out is None and not self.dry_run:
+            fail("no folder for the run", got="no --out", allowed="a new folder, or the run's", do="add --out DIR")
+        return train.run(config, plan, self.out or Path(), self.log, self.json, self.dry_run)
 
 
 COMMANDS: dict[str, Callable[..., Command]] = {
@@ -205,6 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"unmask {__version__}")
         return 0
     try:
+        if argv[:1] == ["train"]:
+            return _run_train(argv)
         return _parse(argv or ["--help"]).run() or 0
     except (ValueError, OSError) as mistake:
         return _complain(str(mistake))
@@ -213,40 +192,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _run_train(argv: list[str]) -> int:
+    """`train` takes the fields of a configuration as flags: they wait until it is known which configuration."""
+    if {"--help", "-h"} & set(argv):
+        try:
+            _parse(["train", "--help"])
+        except SystemExit:
+            from . import train
+
+            print(train.help_text())
+            return 0
+    own, settings = _split(argv, {"--data", "--out", "--size", "--method", "--log", "--dry-run", "--json"})
+    command = replace(_parse(own), settings=tuple(settings))  # type: ignore[type-var]
+    return command.run() or 0
+
+
+def _split(argv: list[str], own: set[str]) -> tuple[list[str], list[str]]:
+    """A command line's own words, and the flags it does not know with their values."""
+    mine: list[str] = []
+    others: list[str] = []
+    target = mine
+    for word in argv:
+        if word.startswith("--"):
+            target = mine if word.split("=")[0].replace("_", "-") in own else others
+        target.append(word)
+    return mine, others
+
+
 def _parse(argv: list[str]) -> Command:
-    """tyro explains a bad command line in a box of several lines; say it in one."""
-    said = io.StringIO()
     if " ".join(argv[:2]) in COMMANDS:  # "data prepare" is one command of two words
         argv = [" ".join(argv[:2]), *argv[2:]]
-    try:
-        with contextlib.redirect_stderr(said):
-            command: Command = tyro.extras.subcommand_cli_from_dict(
-                COMMANDS,
-                prog="unmask",
-                description="Masked diffusion models on any discrete data: exact, fast, in one command.",
-                args=argv,
-                config=(tyro.conf.FlagCreatePairsOff,),
-            )
-            return command
-    except SystemExit as stop:
-        if stop.code == 0:  # --help
-            raise
-        raise ValueError(_unboxed(said.getvalue())) from None
-
-
-def _unboxed(text: str) -> str:
-    """The sections of a box on one line, its title, rules and closing hint left out."""
-    sections = [""]
-    for line in text.splitlines():
-        line = line.strip("│| ")
-        if line.startswith(("╭", "╰", "─")):
-            sections.append("")
-        else:
-            sections[-1] += f" {line}"
-    said = (re.sub(r"\s+", " ", section).strip() for section in sections)
-    return "; ".join(
-        [part for part in said if part and not part.startswith("For full helptext")] + ["see unmask --help"]
-    )
+    with one_line():
+        command: Command = tyro.extras.subcommand_cli_from_dict(
+            COMMANDS,
+            prog="unmask",
+            description="Masked diffusion models on any discrete data: exact, fast, in one command.",
+            args=argv,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+    return command
 
 
 def _complain(message: str) -> int:

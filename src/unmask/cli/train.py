@@ -1,77 +1,174 @@
-"""`unmask train`: progress, and a clean end on Ctrl-C or SIGTERM."""
+"""`unmask train`: the configuration from a preset or the data, fields set one by one, progress, and a clean end."""
 
+import contextlib
+import difflib
+import io
 import json
 import math
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 import torch
+import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from unmask import presets
 from unmask.configs import to_json
-from unmask.networks import cost
-from unmask.run import RunConfig, build_network, train
-from unmask.training.loop import Report
+from unmask.data import Dataset, Plan
+from unmask.data.manifest import FILE
+from unmask.mistakes import fail
+from unmask.networks import Cost, TransformerConfig, cost
+from unmask.run import Facts, Run, RunConfig, default_config, fitted, train, with_method
+from unmask.run.previews import is_picture, texts
+from unmask.run.stop import stop_requested
+from unmask.training import Report
+from unmask.training.loss import CHUNK
+
+from . import data as data_command
+from .one_line import one_line
 
 STOPPED = 130
+_FIELDS = (tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff)
 
 
-def run(config: RunConfig, out: Path, shape: tuple[int, ...], as_json: bool, dry_run: bool) -> int:
+def configure(
+    preset: str | None, data: Path | None, size: str | None, method: str | None, settings: tuple[str, ...]
+) -> tuple[RunConfig, Plan | None]:
+    """The configuration asked for, and how its data is prepared if it is a preset's own."""
+    plan = None
+    if preset is None and data is None:
+        fail("nothing to train on", got="no preset, no --data", allowed="one of them", do="unmask train --help")
+    if preset is None:
+        config = default_config(str(data), size or "1m", method or "md4")
+    else:
+        if size is not None:
+            fail("a preset has its size", got=f"--size {size}", allowed="--layers, --heads, --width", do="use those")
+        found = presets.find(preset)
+        config, plan = (found.config, found.plan) if data is None else (fitted(found.config, str(data)), None)
+    if method is not None:
+        config = with_method(config, method)
+    return apply(config, settings), plan
+
+
+def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
+    """Set fields: ("--steps", "500", "--layers", "6")."""
+    known = flags(config)
+    for word in settings:
+        name = word.split("=")[0].replace("_", "-")
+        if name.startswith("--") and name not in known:
+            near = difflib.get_close_matches(name, [*known, *_OWN_FLAGS], 3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "unmask train --help lists them"
+            fail("unknown field", got=name, allowed="a field of the configuration", do=hint)
+    with one_line():
+        arguments = list(settings)
+        changed: RunConfig = tyro.cli(RunConfig, default=config, args=arguments, prog="unmask train", config=_FIELDS)
+    return changed
+
+
+_OWN_FLAGS = ("--data", "--out", "--size", "--method", "--log", "--dry-run", "--json")
+
+
+def flags(config: Any) -> list[str]:
+    """The names under which the fields of a configuration are set; a switch that is on is turned off by --no-…"""
+    found = []
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        if is_dataclass(value):
+            found += flags(value)
+        else:
+            found.append(f"--{'no-' if value is True else ''}{entry.name.replace('_', '-')}")
+    return found
+
+
+def help_text() -> str:
+    """Presets and fields, for the end of `unmask train --help`."""
+    lines = [f"  {name:26} {make().summary}" for name, make in presets.PRESETS.items()]
+    said = io.StringIO()
+    example = RunConfig("DIR", TransformerConfig(27))
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        tyro.cli(RunConfig, default=example, args=["--help"], prog="unmask train", config=_FIELDS)
+    settings = said.getvalue().split("\n\n", 1)[-1]
+    return "presets:\n" + "\n".join(lines) + "\n\nfields (here with the defaults of a text model):\n" + settings
+
+
+def run(config: RunConfig, plan: Plan | None, out: Path, log: tuple[str, ...], as_json: bool, dry_run: bool) -> int:
     """Train and show it; returns the exit code."""
     console = Console(quiet=as_json)
-    found = cost(lambda: build_network(config.network, 0), shape)
-    gib = found.memory(config.training.batch_size, mixed=torch.cuda.is_available()) / 2**30
-    console.print(
-        f"{type(config.network).__name__.removesuffix('Config')}, {found.parameters / 1e6:.2f} M parameters, "
-        f"{found.flops_per_token / 1e6:.1f} MFLOP per token, about {gib:.2f} GiB",
-        highlight=False,
-    )
+    if plan is not None and not dry_run and not (Path(config.data) / FILE).exists():
+        console.print(f"preparing {plan.source} in {config.data}", highlight=False)
+        data_command.prepare_with_bar(plan, Path(config.data), None, console)
     if dry_run:
+        shape = _shape_of(config, plan)
+        console.print(describe(config, shape), highlight=False)
         print(json.dumps(to_json(config), indent=1))
         return 0
-    last: Report | None = None
-    with _stop_requested() as stopped, _bar(console, config.training.steps) as show:
-        reports = train(config, out)
-        for last in reports:
-            show(last)
-            if last.validation is not None:
-                bits = last.validation
-                text = f"step {last.step}: held out {bits.mean:.4f} ± {bits.error:.4f} bits per token"
-                console.print(text, highlight=False)
-            if stopped():
-                reports.close()
-                Console(stderr=True).print(f"stopped after step {last.step} and saved; the same command goes on")
-                return STOPPED
+    console.print(describe(config, Facts.of(Dataset(config.data), config.length).shape), highlight=False)
+    last = _train(config, out, log, console)
+    if isinstance(last, int):
+        return last
     if as_json:
-        bits_json = {"mean": last.validation.mean, "error": last.validation.error} if last and last.validation else None
-        print(json.dumps({"run": str(out), "steps": config.training.steps, "validation": bits_json}))
+        print(json.dumps({"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)}))
     else:
         console.print(f"done: {out}", highlight=False)
     return 0
 
 
-@contextmanager
-def _stop_requested() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM ask for a stop after the present step; a second one stops at once."""
-    asked = False
+def _shape_of(config: RunConfig, plan: Plan | None) -> tuple[int, ...]:
+    if plan is None or (Path(config.data) / FILE).exists():
+        return Facts.of(Dataset(config.data), config.length).shape
+    found = next(p for p in (make() for make in presets.PRESETS.values()) if p.plan == plan)
+    return (config.length,) if config.length else found.shape
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        del frame
-        if asked:
-            raise KeyboardInterrupt(number)
-        asked = True
 
-    before = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
+    """Size and cost in one line."""
+    found: Cost = cost(config.network.build, shape)
+    micro = config.training.micro_batch or config.training.batch_size
+    gib = found.memory(micro, mixed=torch.cuda.is_available(), chunk=CHUNK) / 2**30
+    name = type(config.network).__name__.removesuffix("Config")
+    return (
+        f"{type(config.method).__name__.removesuffix('Config')}, {name}, {found.parameters / 1e6:.2f} M parameters, "
+        f"{found.flops_per_token / 1e6:.1f} MFLOP per token and step, at most about {gib:.2f} GiB"
+    )
+
+
+def _train(config: RunConfig, out: Path, log: tuple[str, ...], console: Console) -> int | None:
+    with stop_requested() as stopped, _bar(console, config.training.steps) as show:
+        reports = train(config, out, log=log)
+        for report in reports:
+            show(report)
+            _tell(report, out, console)
+            if stopped():
+                reports.close()
+                Console(stderr=True).print(f"stopped after step {report.step} and saved; the same command goes on")
+                return STOPPED
+    return None
+
+
+def _tell(report: Report, out: Path, console: Console) -> None:
+    """The held-out bound and a sample, when there are new ones."""
+    if report.validation is not None:
+        bits = report.validation
+        text = f"step {report.step}: held out {bits.mean:.4f} ± {bits.error:.4f} bits per token"
+        console.print(text, highlight=False)
+    if report.preview is None:
+        return
+    run = Run(out)
+    if is_picture(run.vocabulary, run.facts):
+        console.print(f"  samples: {out}/samples/step-{report.step:08d}.png", highlight=False)
+    else:
+        for text in texts(report.preview, run.vocabulary)[:2]:
+            shown = " ".join(text.split())[: max(40, console.width - 4)]
+            console.print(f"  {shown}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _last_validation(out: Path) -> Any:
+    found = [line["validation"] for line in Run(out).metrics() if "validation" in line]
+    return found[-1] if found else None
 
 
 @contextmanager
@@ -80,39 +177,56 @@ def _bar(console: Console, steps: int) -> Iterator[Callable[[Report], None]]:
     if not console.is_terminal:
         yield _lines(console, steps)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
+        *(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()),
+    )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("training", total=steps)
-        smooth = _Smooth()
+        smooth = Smooth()
 
         def show(report: Report) -> None:
-            mean, rate = smooth(report)
-            bar.update(task, completed=report.step, description=f"{mean:.3f} bits/token, {rate:,.0f} tokens/s")
+            smooth.take(report)
+            bar.update(task, completed=report.step, description=str(smooth))
 
         yield show
 
 
 def _lines(console: Console, steps: int) -> Callable[[Report], None]:
-    smooth, every = _Smooth(), max(1, steps // 10)
+    smooth, every = Smooth(), max(1, steps // 10)
 
     def show(report: Report) -> None:
-        mean, rate = smooth(report)
+        smooth.take(report)
         if report.step % every == 0:
-            text = f"step {report.step}/{steps}: {mean:.3f} bits per token, {rate:,.0f} tokens/s"
-            console.print(text, highlight=False)
+            console.print(f"step {report.step}/{steps}: {smooth}", highlight=False)
 
     return show
 
 
-class _Smooth:
-    """Moving averages of the loss and of the speed."""
+class Smooth:
+    """Moving averages of the loss, with the standard error of that average, and of the speed."""
+
+    DECAY = 0.95
 
     def __init__(self) -> None:
-        self._loss = self._rate = math.nan
+        self.loss = self.rate = math.nan
+        self._variance = 0.0
 
-    def __call__(self, report: Report) -> tuple[float, float]:
-        rate = report.tokens / report.seconds
-        first = math.isnan(self._loss)
-        self._loss = report.loss if first else 0.95 * self._loss + 0.05 * report.loss
-        self._rate = rate if first else 0.9 * self._rate + 0.1 * rate
-        return self._loss, self._rate
+    def take(self, report: Report) -> None:
+        """Take a step in."""
+        rate, decay = report.tokens / report.seconds, self.DECAY
+        if math.isnan(self.loss):
+            self.loss, self.rate = report.loss, rate
+            return
+        away = report.loss - self.loss
+        self.loss += (1 - decay) * away
+        self._variance = decay * (self._variance + (1 - decay) * away**2)
+        self.rate = decay * self.rate + (1 - decay) * rate
+
+    @property
+    def error(self) -> float:
+        """Of the moving average: variance·(1−d)/(1+d), for independent steps."""
+        return float((self._variance * (1 - self.DECAY) / (1 + self.DECAY)) ** 0.5)
+
+    def __str__(self) -> str:
+        return f"{self.loss:.3f} ± {self.error:.3f} bits/token, {self.rate:,.0f} tokens/s"

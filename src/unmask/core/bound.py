@@ -1,7 +1,7 @@
 """A bound with its error bar: the NELBO of given sequences under any denoiser and any estimator."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .estimator import Estimator
-from .objective import Nelbo, Rows, cross_entropy
+from .objective import Draw, Nelbo, Rows, cross_entropy
 from .process import Denoiser
 from .streams import Streams
 
@@ -26,6 +26,18 @@ class Bound:
         return self.nelbo.total
 
 
+class Charge(Protocol):
+    """How a draw is charged to a denoiser: (denoiser, x_0, draw, estimator, condition) → bound of each row."""
+
+    def __call__(self, denoiser: Any, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo: ...
+
+
+def charge_all(denoiser: Denoiser, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo:
+    """By its logits at every position."""
+    logits = denoiser(estimator.process.hide(x_0, draw.mask), draw.t, condition)
+    return estimator.nelbo(logits[draw.mask], x_0, draw)
+
+
 @torch.no_grad()
 def estimate_nelbo(
     denoiser: Denoiser,
@@ -38,13 +50,15 @@ def estimate_nelbo(
     index: Tensor | None = None,
     valid: Tensor | None = None,
     condition: Any = None,
+    charge: Charge = charge_all,
 ) -> Bound:
     """Estimate the NELBO of each sequence x_0 [B, ...] from `repeats` independent groups of `draws` evaluations.
 
     `index` numbers the sequences within their data set (default 0..B−1). Their random numbers follow from it, so
     that a data set taken in batches has independent errors, and the same ones however it is cut. The draws of a
     group are spread over the time axis together, so only whole groups are independent: the standard error is that
-    of the mean over groups. Takes B·draws·repeats evaluations of the denoiser.
+    of the mean over groups. Takes B·draws·repeats evaluations of the denoiser; `charge` says how one is made, for
+    denoisers that can do with less than all logits.
     """
     require(
         draws >= 1 and repeats >= 2,
@@ -58,8 +72,7 @@ def estimate_nelbo(
     groups = []
     for repeat in range(repeats):
         draw = estimator.draw(rows, Streams(seed, numbers, step=repeat), valid=valid_rows, strata=draws)
-        logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)
-        parts = estimator.nelbo(logits[draw.mask], rows, draw)
+        parts = charge(denoiser, rows, draw, estimator, condition)
         groups.append([p.view(-1, draws).mean(1) for p in (parts.diffusion, parts.reconstruction, parts.prior)])
     diffusion, recon, prior = (torch.stack(p) for p in zip(*groups, strict=True))
     return Bound(

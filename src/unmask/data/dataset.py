@@ -79,6 +79,10 @@ class Split:
         self.shape = (self.length,) if self._packed else tuple(manifest.shape)
         self.tokens = part.tokens
         self.documents = part.documents
+        self.padded = part.lengths is not None
+        """Whether rows differ in length."""
+        self.fill = dataset.vocabulary.eos_id or 0
+        """What stands where a row has ended."""
         self._dtype = np.dtype(manifest.dtype)
         starts = np.cumsum([0] + [s.stop - s.start for s in part.segments])
         self._starts = starts.astype(np.int64)
@@ -141,11 +145,10 @@ class Split:
             tokens = np.stack([self.stream(int(s), self.length) for s in starts])
             return Batch(tokens.astype(np.int64), None, None, rows)
         lengths = self.lengths[rows]
-        fill = self._dataset.vocabulary.eos_id or 0
-        tokens = np.full((len(rows), self.length), fill, dtype=np.int64)
+        tokens = np.full((len(rows), self.length), self.fill, dtype=np.int64)
         for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
             tokens[i, :length] = self.stream(int(self._row_starts[row]), int(length))
-        valid = None if self._part.lengths is None else np.arange(self.length) < lengths[:, None]
+        valid = None if not self.padded else np.arange(self.length) < lengths[:, None]
         labels = None if self.labels is None else self.labels[rows]
         return Batch(tokens.reshape(len(rows), *self.shape), valid, labels, rows)
 

@@ -21,6 +21,8 @@ class Conditioning:
     """See t. A scalar schedule does not need it; GenMD4 does."""
     classes: int = 0
     """The number of classes; 0 for none. One more embedding stands for "no label"."""
+    condition_width: int = 0
+    """Width of the vector that carries them; 0 for the network's. 128 keeps adaLN small in a large transformer."""
 
     @property
     def any(self) -> bool:

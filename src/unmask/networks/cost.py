@@ -1,13 +1,17 @@
 """Parameters, operations and memory of a network, counted without running it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from .network import Network
+
+_SAMPLES = 2
 
 
 @dataclass(frozen=True)
@@ -21,43 +25,58 @@ class Cost:
     """Master weights, gradients, two optimiser moments and the moving average, all float32."""
     kept_values: int
     """Numbers that the backward pass keeps of one sample."""
-    mixed_bytes: int
-    """Bytes of such a number in mixed precision; 4 in float32."""
+    mixed_bytes: float
+    """Bytes of such a number in mixed precision, measured; 4 in float32."""
+    vocab_size: int
 
-    def memory(self, batch_size: int, mixed: bool) -> int:
-        """About how many bytes training takes with this batch on one device."""
-        return self.state_bytes + batch_size * self.kept_values * (self.mixed_bytes if mixed else 4)
+    def memory(self, batch_size: int, mixed: bool, chunk: int = 0) -> int:
+        """About how many bytes training takes at most with this batch on one device.
+
+        `chunk`: how many positions have logits at the same time; they exist as such, as probabilities and as gradients.
+        """
+        kept = batch_size * self.kept_values * (self.mixed_bytes if mixed else 4)
+        return int(self.state_bytes + kept + 4 * chunk * self.vocab_size * 4)
 
 
 def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
-    """Count by a pass over tensors that have shapes but no data (the meta device)."""
-    with torch.device("meta"):
+    """Count by passes over tensors that have shapes but no data."""
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:  # attention by its matrix products
         network = build()
-        x = torch.zeros(2, *shape, dtype=torch.int64)
-        t, label = torch.zeros(2), None
-        saved = _SavedBytes()
-        with FlopCounterMode(display=False) as counter, saved:
-            features = network.features(x, t, label)
-            rows = features.reshape(-1, features.shape[-1])[: x.numel() // 2]
-            torch.autograd.backward(network.head(rows).sum())
+        features = _features(network, shape)
+        rows = features.reshape(-1, features.shape[-1])
+        torch.autograd.backward(network.head(rows[: len(rows) // 2]).sum())
+    with FakeTensorMode():  # attention as it runs, without a matrix of all pairs
+        twin = build()
+        saved = _SavedBytes(twin)
+        with saved:
+            _features(twin, shape)
     parameters = sum(p.numel() for p in network.parameters())
-    kept = saved.total - sum(p.numel() * p.element_size() for p in network.parameters())
-    kept_values = max(0, kept) // len(x) // 4  # float32 was counted
-    flops = counter.get_total_flops() / x.numel()
-    return Cost(parameters, flops, parameters * 4 * 5, kept_values, network.mixed_bytes)
+    return Cost(
+        parameters=parameters,
+        flops_per_token=counter.get_total_flops() / math.prod(shape) / _SAMPLES,
+        state_bytes=parameters * 4 * 5,
+        kept_values=saved.total // _SAMPLES // 4,  # float32 was counted
+        mixed_bytes=network.mixed_bytes,
+        vocab_size=network.vocab_size,
+    )
+
+
+def _features(network: Network, shape: tuple[int, ...]) -> Tensor:
+    return network.features(torch.zeros(_SAMPLES, *shape, dtype=torch.int64), torch.zeros(_SAMPLES))
 
 
 class _SavedBytes(torch.autograd.graph.saved_tensors_hooks):
-    """Adds up the storage of what autograd keeps, each tensor once."""
+    """Adds up the storage of what autograd keeps, each tensor once, the parameters left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: nn.Module) -> None:
         self.total = 0
-        self._seen: set[int] = set()
+        storages = [p.untyped_storage() for p in network.parameters()]
+        self._seen = {storage._cdata: storage for storage in storages}
         super().__init__(self._pack, lambda x: x)
 
     def _pack(self, x: torch.Tensor) -> torch.Tensor:
-        key = id(x.untyped_storage())
-        if not isinstance(x, nn.Parameter) and key not in self._seen:
-            self._seen.add(key)
-            self.total += x.numel() * x.element_size()
+        storage = x.untyped_storage()
+        if storage._cdata not in self._seen:
+            self._seen[storage._cdata] = storage  # held, so that its address is not used again
+            self.total += storage.nbytes()
         return x

@@ -18,10 +18,12 @@ class Network(nn.Module, ABC):
     """
 
     vocab_size: int
-    mixed_bytes: int = 2
-    """Bytes of an activation kept for the backward pass in mixed precision."""
+    mixed_bytes: float = 2.0
+    """Bytes of device memory per number that autograd keeps in float32 (`cost`), measured in mixed precision."""
     classes: int = 0
     """The number of classes it knows; label `classes` means "no label"."""
+    sees_time: bool = False
+    """Whether its predictions depend on t."""
 
     @abstractmethod
     def features(

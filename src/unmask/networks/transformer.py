@@ -6,6 +6,7 @@ Legend: B samples, N positions, D width, H heads, V tokens.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +26,7 @@ class TransformerConfig:
     layers: int = 12
     heads: int = 12
     width: int = 768
-    mlp: str = "gated"
+    mlp: Literal["gated", "relu2"] = "gated"
     """gated (SiLU) or relu2 (squared ReLU)."""
     positions: int = 0
     """Places with a learned embedding, for rows, whose places mean something (the first pixel, the end of a molecule).
@@ -46,6 +47,15 @@ class TransformerConfig:
         )
         require(self.mlp in MLPS, "unknown MLP", got=self.mlp, allowed=", ".join(MLPS), do="name one of them")
         require(0 <= self.dropout < 1, "dropout is out of range", got=self.dropout, allowed="0 <= p < 1", do="lower it")
+
+    @property
+    def condition_width(self) -> int:
+        """Of the vector that carries time and class."""
+        return self.conditioning.condition_width or self.width
+
+    def build(self) -> "Transformer":
+        """The network."""
+        return Transformer(self)
 
 
 class GatedMlp(HiddenLayer):
@@ -123,7 +133,7 @@ class Block(nn.Module):
         self.norm_1, self.norm_2 = RMSNorm(config.width, not conditioned), RMSNorm(config.width, not conditioned)
         self.attention = Attention(config.width, config.heads, zero_out=not conditioned)
         self.mlp = MLPS[config.mlp](config.width, not conditioned)
-        self.modulation = linear(config.width, 6 * config.width, bias=True, zero=True) if conditioned else None
+        self.modulation = zero_map(config.condition_width, 6 * config.width) if conditioned else None
 
     def forward(
         self, x: Tensor, cos: Tensor, sin: Tensor, c: Tensor | None, keep_1: Tensor | None, keep_2: Tensor | None
@@ -136,6 +146,11 @@ class Block(nn.Module):
         x = x + gate_1 * _keep(self.attention(modulate(self.norm_1(x), shift_1, scale_1), cos, sin), keep_1)
         x = x + gate_2 * _keep(self.mlp(modulate(self.norm_2(x), shift_2, scale_2)), keep_2)
         return x
+
+
+def zero_map(width_in: int, width_out: int) -> nn.Linear:
+    """Shifts, scales and gates from the condition, which start at zero (adaLN-zero)."""
+    return linear(width_in, width_out, bias=True, zero=True)
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
@@ -154,6 +169,7 @@ class Transformer(Network):
         super().__init__()
         self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
+        self.sees_time = config.conditioning.time
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
@@ -161,9 +177,9 @@ class Transformer(Network):
             nn.init.normal_(self.places.weight, std=0.02)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         conditioned = config.conditioning.any
-        self.condition = Condition(config.conditioning, config.width) if conditioned else None
+        self.condition = Condition(config.conditioning, config.condition_width) if conditioned else None
         self.norm = RMSNorm(config.width, not conditioned)
-        self.modulation = linear(config.width, 2 * config.width, bias=True, zero=True) if conditioned else None
+        self.modulation = zero_map(config.condition_width, 2 * config.width) if conditioned else None
         self.output = linear(config.width, config.vocab_size, zero=True)
 
     def features(

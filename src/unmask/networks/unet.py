@@ -51,6 +51,10 @@ class PixelConfig:
 class UNetConfig(PixelConfig):
     """Shape of the U-Net; the defaults are the paper's CIFAR-10 model (28 M parameters with time)."""
 
+    def build(self) -> "UNet":
+        """The network."""
+        return UNet(self)
+
 
 class ResidualBlock(nn.Module):
     """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero."""
@@ -144,11 +148,12 @@ class PixelNetwork(Network):
     What happens in between is the subclass's `middle`.
     """
 
-    mixed_bytes = 4  # group norms run in float32 there, and so does what they feed
+    mixed_bytes = 3.8  # group norms run in float32 there, and so does what they feed
 
     def __init__(self, config: "PixelConfig"):
         super().__init__()
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
+        self.sees_time = config.conditioning.time
         self.pixels = config
         width, conditioned = config.width, config.conditioning.any
 

@@ -5,7 +5,7 @@ likelihood model has 48 blocks and 12 layers (198 M parameters), the lighter one
 paper does not give the width of the convolutions nor the patch size; these are chosen to match its count.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -32,6 +32,10 @@ class UViTConfig(PixelConfig):
     heads: int = 12
     transformer_width: int = 768
 
+    def build(self) -> "UViT":
+        """The network."""
+        return UViT(self)
+
     @property
     def transformer(self) -> TransformerConfig:
         """The middle as a transformer of its own."""
@@ -40,7 +44,7 @@ class UViTConfig(PixelConfig):
             self.layers,
             self.heads,
             self.transformer_width,
-            conditioning=self.conditioning,
+            conditioning=replace(self.conditioning, condition_width=0),
             dropout=self.dropout,
         )
 

@@ -1,16 +1,18 @@
 """Checkpoints: folders that are whole or absent, the last few and the best kept, damaged ones named and passed over.
 
 checkpoints/step-00001000/
-    weights.safetensors     the network (and the learned schedule)
+    weights.safetensors     the network (and what the method learns itself)
     average.safetensors     their moving average
-    optimizer.safetensors   the optimisers' tensors
-    state.json              step, numbers, and the sha256 of the files above
+    optimizer/              moments, by torch.distributed.checkpoint in its safetensors form: nothing is pickled
+    state.json              step, numbers, and the sha256 of all files
 """
 
 import json
 import os
 import shutil
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,16 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import load as load_sharded
+from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 
 from ..files import digest
+from ..mistakes import fail
 
 Tensors = dict[str, Tensor]
-STATE = "state.json"
+STATE, OPTIMIZER = "state.json", "optimizer"
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Snapshot:
     """Steps done."""
     weights: Tensors
     average: Tensors
-    optimizer: list[dict[str, Any]]
+    optimizer: Tensors
     numbers: dict[str, Any] = field(default_factory=dict)
     """Anything else that is small and JSON: best validation, tokens seen."""
 
@@ -51,50 +58,61 @@ def save(folder: Path, snapshot: Snapshot) -> Path:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        tensors, numbers = _flatten(snapshot.optimizer)
-        parts = {"weights": snapshot.weights, "average": snapshot.average, "optimizer": tensors}
-        for name, values in parts.items():
-            contiguous = {key: value.detach().contiguous() for key, value in values.items()}
-            save_file(contiguous, partial / f"{name}.safetensors")
-        hashes = {f"{name}.safetensors": digest(partial / f"{name}.safetensors") for name in parts}
-        document = {"step": snapshot.step, "numbers": snapshot.numbers, "optimizer": numbers, "sha256": hashes}
+        for name, tensors in (("weights", snapshot.weights), ("average", snapshot.average)):
+            save_file({key: value.detach().contiguous() for key, value in tensors.items()}, _file(partial, name))
+        with _one_process():
+            writer = HuggingFaceStorageWriter(str(partial / OPTIMIZER), save_distributed=True)
+            save_sharded(snapshot.optimizer, storage_writer=writer, no_dist=True)
+        files = sorted(path for path in partial.rglob("*") if path.is_file())
+        hashes = {str(path.relative_to(partial)): digest(path) for path in files}
+        document = {"step": snapshot.step, "numbers": snapshot.numbers, "sha256": hashes}
         (partial / STATE).write_text(json.dumps(document, indent=1))
-        for path in partial.iterdir():
+        for path in partial.rglob("*"):
             _flush(path)
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
         _flush(folder)
+    except (SafetensorError, CheckpointException) as error:  # both hide the OSError beneath, a full disk mostly
+        raise OSError(f"{target} could not be written: {_cause(error)}; the checkpoint before it is intact") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return target
 
 
-def load(path: Path, device: torch.device | str = "cpu") -> Snapshot:
-    """Read a checkpoint, checking every file; ValueError says what is damaged."""
-    try:
-        document = json.loads((path / STATE).read_text())
-        for name, sha256 in document["sha256"].items():
-            if digest(path / name) != sha256:
-                raise ValueError(f"{path / name} is damaged: its hash differs")
-        parts = {
-            name: load_file(path / f"{name}.safetensors", str(device)) for name in ("weights", "average", "optimizer")
-        }
-        optimizer = _unflatten(parts["optimizer"], document["optimizer"])
-        return Snapshot(document["step"], parts["weights"], parts["average"], optimizer, document["numbers"])
-    except (OSError, KeyError, json.JSONDecodeError, SafetensorError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+def load(path: Path, optimizer: Tensors, device: torch.device | str = "cpu") -> Snapshot:
+    """Read a checkpoint, checking every file; ValueError says what is damaged.
+
+    `optimizer` holds tensors of the right names and shapes, which are overwritten: parts of them may live elsewhere.
+    """
+    document = _checked(path)
+    weights, average = (load_file(_file(path, name), str(device)) for name in ("weights", "average"))
+    with _one_process():
+        load_sharded(optimizer, storage_reader=HuggingFaceStorageReader(str(path / OPTIMIZER)), no_dist=True)
+    return Snapshot(document["step"], weights, average, optimizer, document["numbers"])
 
 
-def load_latest(
-    folder: Path, device: torch.device | str = "cpu", warn: Callable[[str], None] = print
-) -> Snapshot | None:
+def load_weights(path: Path, average: bool = True, device: torch.device | str = "cpu") -> Tensors:
+    """Only the weights, or their moving average."""
+    _checked(path)
+    return load_file(_file(path, "average" if average else "weights"), str(device))
+
+
+def newest(folder: Path, warn: Callable[[str], None] = print) -> Path | None:
     """The newest whole checkpoint; damaged ones are named and passed over. None if there is none."""
     for path in sorted(folder.glob("step-*"), reverse=True):
         try:
-            return load(path, device)
+            _checked(path)
+            return path
         except ValueError as mistake:
             warn(f"{mistake}; going on from the checkpoint before it")
     return None
+
+
+def best(folder: Path) -> Path | None:
+    """The checkpoint with the lowest held-out bound, as the newest one remembers it."""
+    path = newest(folder, warn=lambda _: None)
+    found = _checked(path)["numbers"].get("best") if path else None
+    return folder / name_of(found[1]) if found else path
 
 
 def prune(folder: Path, keep: int, best: int | None) -> None:
@@ -106,31 +124,34 @@ def prune(folder: Path, keep: int, best: int | None) -> None:
             shutil.rmtree(path)
 
 
-def _flatten(states: list[dict[str, Any]]) -> tuple[Tensors, list[dict[str, Any]]]:
-    """Optimiser states as named tensors, and their other numbers as JSON."""
-    tensors: Tensors = {}
-    numbers: list[dict[str, Any]] = []
-    for part, state in enumerate(states):
-        scalars: dict[str, dict[str, Any]] = {}
-        for index, values in state["state"].items():
-            for key, value in values.items():
-                if isinstance(value, Tensor):
-                    tensors[f"{part}.{index}.{key}"] = value
-                else:
-                    scalars.setdefault(str(index), {})[key] = value
-        numbers.append({"scalars": scalars, "param_groups": state["param_groups"]})
-    return tensors, numbers
+def _checked(path: Path) -> dict[str, Any]:
+    """state.json, after every file was compared with its hash."""
+    try:
+        document: dict[str, Any] = json.loads((path / STATE).read_text())
+        for name, sha256 in document["sha256"].items():
+            if (got := digest(path / name)) != sha256:
+                do = "delete the checkpoint to go on from the one before"
+                fail(f"{path / name} is damaged", got=f"sha256 {got[:12]}…", allowed=f"{sha256[:12]}…", do=do)
+        return document
+    except (OSError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
-def _unflatten(tensors: Tensors, numbers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    states: list[dict[str, Any]] = []
-    for part in numbers:
-        state = {int(index): dict(values) for index, values in part["scalars"].items()}
-        states.append({"state": state, "param_groups": part["param_groups"]})
-    for name, tensor in tensors.items():
-        number, index, key = name.split(".", 2)
-        states[int(number)]["state"].setdefault(int(index), {})[key] = tensor
-    return states
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.safetensors"
+
+
+@contextmanager
+def _one_process() -> Iterator[None]:
+    """torch.distributed.checkpoint warns when there is only one process, which is no news."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
+
+
+def _cause(error: BaseException) -> str:
+    failures = error.failures.values() if isinstance(error, CheckpointException) else []
+    return str(next((f[0] for f in failures), error)).splitlines()[0]
 
 
 def _flush(path: Path) -> None:

@@ -6,37 +6,28 @@ A run that is stopped, killed or moved goes on from its last checkpoint with the
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..core import (
-    Draw,
-    Estimator,
-    ExactK,
-    PowerK,
-    Process,
-    Schedule,
-    Streams,
-    TokenTime,
-    balanced,
-    estimate_nelbo,
-    stratified,
-)
+from ..core import Streams, cosine_grid, estimate_nelbo
 from ..data import Batch, Split
+from ..data.order import Indices
 from ..mistakes import fail, require
-from ..networks import Network
+from ..sampling import blank, sample
 from . import checkpoint
 from .average import Average
-from .learned import LearnedWeights, rloo_loss
-from .loss import chunked_nelbo
+from .loss import charge_chunks
+from .method import Method
 from .optimizer import OptimizerConfig, build_optimizer
 from .rate import RateConfig, rate_factor
 
 BITS = 1 / math.log(2)
+_VALIDATION_BATCH = 16
 
 
 @dataclass(frozen=True)
@@ -44,33 +35,51 @@ class TrainingConfig:
     """How to train."""
 
     steps: int = 2000
+    """Updates of the weights."""
     batch_size: int = 32
     """Sequences per step, over all micro-batches."""
     micro_batch: int | None = None
     """Sequences at once; smaller ones save memory and change nothing else. None: the whole batch."""
     seed: int = 0
+    """Weights, order of the data and all noise follow from this number."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """Of the arithmetic; weights and losses are always fp32. auto: bf16 on a GPU, fp32 elsewhere."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     rate: RateConfig = field(default_factory=RateConfig)
     clip: float = 1.0
     """Largest norm of the gradient."""
     average: float = 0.9999
     """Decay of the moving average of the weights."""
-    weighting: str = "elbo"
-    """elbo (the bound itself) or ce (every masked token counts the same)."""
     label_dropout: float = 0.1
     """Share of samples that hide their class, for guidance."""
     save_every: int = 200
+    """Steps between checkpoints."""
     keep: int = 2
     """Checkpoints kept besides the best."""
     validate_every: int = 200
+    """Steps between held-out bounds and previews."""
     validation_sequences: int = 64
+    """Held-out sequences whose bound is taken."""
+    preview: int = 2
+    """Samples shown with each validation; 0 for none."""
+    preview_steps: int = 64
+    """Sampling steps of a preview."""
 
     def __post_init__(self) -> None:
-        allowed = ", ".join(WEIGHTINGS)
-        require(self.weighting in WEIGHTINGS, "unknown weighting", got=self.weighting, allowed=allowed, do="name one")
-        for name in ("steps", "batch_size", "save_every", "keep", "validate_every", "validation_sequences"):
+        for name in (
+            *("steps", "batch_size", "save_every", "keep"),
+            *("validate_every", "validation_sequences", "preview_steps"),
+        ):
             value = getattr(self, name)
             require(value >= 1, f"{name} is not positive", got=value, allowed="an integer >= 1", do="raise it")
+        require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
+        require(
+            self.precision in ("auto", "bf16", "fp32"),
+            "unknown precision",
+            got=self.precision,
+            allowed="auto, bf16, fp32",
+            do="name one of them",
+        )
         micro = self.micro_batch
         require(
             micro is None or (micro >= 1 and self.batch_size % micro == 0),
@@ -79,20 +88,6 @@ class TrainingConfig:
             allowed="a divisor of the batch size",
             do="change one of them",
         )
-
-
-def _elbo(draw: Draw, tokens: Tensor) -> Draw:
-    del tokens
-    return draw
-
-
-def _plain(draw: Draw, tokens: Tensor) -> Draw:
-    """Each masked token weighs the same, scaled so that a batch weighs as much as under the bound."""
-    masked = draw.mask.flatten(1).sum(1)
-    return replace(draw, weight=(tokens.sum() / masked.sum().clamp(min=1)).double().expand(len(tokens)))
-
-
-WEIGHTINGS = {"elbo": _elbo, "ce": _plain}
 
 
 @dataclass(frozen=True)
@@ -113,56 +108,54 @@ class Report:
     """Bits per token of this batch."""
     tokens: int
     seconds: float
+    """Of the step itself, without validation and saving."""
     gradient: float
     """Norm of the gradient before clipping."""
+    rate: float
+    """Learning rate, as a fraction of its peak."""
     validation: Bits | None = None
+    preview: Tensor | None = None
+    """Samples of the averaged weights [B, ...]."""
     saved: Path | None = None
 
 
 class Trainer:
-    """A network, its optimiser and its data; `steps()` trains and yields."""
+    """A method, its optimiser and its data; `steps()` trains and yields."""
 
     def __init__(
         self,
         config: TrainingConfig,
-        network: Network,
-        schedule: Schedule | LearnedWeights,
+        method: Method,
         train: Split,
         valid: Split | None,
         folder: Path,
         device: torch.device,
     ):
-        self.config, self.network, self.device = config, network.to(device), device
+        self.config, self.method, self.device = config, method.to(device), device
         self.train, self.valid, self.folder = train, valid, folder
-        learned = schedule if isinstance(schedule, LearnedWeights) else None
-        self.learned = learned.to(device) if learned is not None else None
-        self._schedule = None if isinstance(schedule, LearnedWeights) else schedule
-        parts = {"network": network} | ({"schedule": learned} if learned is not None else {})
-        self.module = nn.ModuleDict(parts)
-        self.optimizer = build_optimizer(config.optimizer, network, list(learned.parameters()) if learned else None)
-        self.average = Average(self.module, config.average)
+        self.optimizer = build_optimizer(config.optimizer, method.network, method.own_parameters())
+        self.average = Average(method, config.average)
         self.done = 0
         self.best: tuple[float, int] | None = None
 
     def resume(self, warn: Callable[[str], None] = print) -> int:
         """Go to the newest whole checkpoint, if there is one; returns the steps done."""
-        found = checkpoint.load_latest(self.folder, self.device, warn)
-        if found is not None:
-            self.module.load_state_dict(found.weights)
+        path = checkpoint.newest(self.folder, warn)
+        if path is not None:
+            found = checkpoint.load(path, self.optimizer.tensors(self.method), self.device)
+            self.method.load_state_dict(found.weights)
             self.average.load(found.average)
-            self.optimizer.load_state_dict(found.optimizer)
+            self.optimizer.load(self.method, found.optimizer)
             self.done = found.step
             self.best = tuple(found.numbers["best"]) if found.numbers.get("best") else None
         return self.done
 
     def save(self) -> Path:
         """Write a checkpoint of the present state, and delete those no longer needed."""
-        weights = dict(self.module.state_dict())
         numbers = {"best": list(self.best) if self.best else None}
-        states = self.optimizer.state_dict()
-        path = checkpoint.save(
-            self.folder, checkpoint.Snapshot(self.done, weights, self.average.weights, states, numbers)
-        )
+        weights, states = dict(self.method.state_dict()), self.optimizer.tensors(self.method)
+        snapshot = checkpoint.Snapshot(self.done, weights, self.average.weights, states, numbers)
+        path = checkpoint.save(self.folder, snapshot)
         checkpoint.prune(self.folder, self.config.keep, self.best[1] if self.best else None)
         return path
 
@@ -171,16 +164,20 @@ class Trainer:
         config = self.config
         while self.done < config.steps:
             start = time.perf_counter()
-            loss, tokens, norm = self._step(self.done)
+            rate = rate_factor(config.rate, self.done, config.steps)
+            loss, tokens, norm = self._step(self.done, rate)
             self.done += 1
+            seconds = time.perf_counter() - start
             last = self.done == config.steps
-            validation = self.validate() if last or self.done % config.validate_every == 0 else None
-            if validation is not None and (self.best is None or validation.mean < self.best[0]):
+            look = last or self.done % config.validate_every == 0
+            validation, preview = (self.validate(), self.preview()) if look else (None, None)
+            better = validation is not None and (self.best is None or validation.mean < self.best[0])
+            if validation is not None and better:
                 self.best = (validation.mean, self.done)
-            saved = self.save() if last or self.done % config.save_every == 0 else None
-            yield Report(self.done, loss, tokens, time.perf_counter() - start, norm, validation, saved)
+            saved = self.save() if last or better or self.done % config.save_every == 0 else None
+            yield Report(self.done, loss, tokens, seconds, norm, rate, validation, preview, saved)
 
-    def _step(self, step: int) -> tuple[float, int, float]:
+    def _step(self, step: int, rate: float) -> tuple[float, int, float]:
         """One update from micro-batches whose noise is numbered by their place in the batch."""
         config = self.config
         batch = self.train.batch(config.seed, step, config.batch_size)
@@ -192,7 +189,7 @@ class Trainer:
             part = self._loss(batch, slice(start, start + micro), step) / total
             torch.autograd.backward(part)
             loss += part.detach()
-        norm = nn.utils.clip_grad_norm_(self.module.parameters(), config.clip)
+        norm = nn.utils.clip_grad_norm_(self.method.parameters(), config.clip)
         bits = loss.item() * BITS
         if not math.isfinite(bits):
             fail(
@@ -201,53 +198,36 @@ class Trainer:
                 allowed="a finite loss",
                 do="lower the learning rate, lengthen the warm-up, or look at these rows",
             )
-        self.optimizer.step(rate_factor(config.rate, step, config.steps))
+        self.optimizer.step(rate)
         self.average.update(step)
         return bits, total, norm.item()
 
     def _loss(self, batch: Batch, part: slice, step: int) -> Tensor:
         """The summed loss of a micro-batch, nats."""
         config = self.config
-        x_0 = torch.from_numpy(batch.tokens[part]).to(self.device)
-        valid = None if batch.valid is None else torch.from_numpy(batch.valid[part]).to(self.device)
-        index = torch.arange(config.batch_size, device=self.device)[part]
-        streams = Streams(config.seed, index, step)
-        label = self._label(batch, part, streams)
+        x_0, valid, label = self._tensors(batch, part)
+        streams = Streams(config.seed, torch.arange(config.batch_size, device=self.device)[part], step)
+        if label is not None:  # the class after the last means "no label"
+            hidden = streams.fork("labels").uniform() < config.label_dropout
+            label = label.masked_fill(hidden, self.method.network.classes)
         with self._precision():
-            if self.learned is not None:
-                strata = config.batch_size
-                return rloo_loss(
-                    self.network, self.learned, x_0, streams, valid=valid, label=label, strata=strata
-                ).sum()
-            estimator = ExactK(self._process(), stratified)
-            draw = estimator.draw(x_0, streams, valid=valid, strata=config.batch_size)
-            tokens = draw.mask.new_ones(draw.mask.shape) if valid is None else valid
-            draw = WEIGHTINGS[config.weighting](draw, tokens.flatten(1).sum(1))
-            features = self.network.features(estimator.process.hide(x_0, draw.mask), draw.t, label, streams)
-            return chunked_nelbo(self.network, features, x_0, draw, estimator).total.sum()
+            losses: Tensor = self.method(x_0, streams, valid=valid, label=label, strata=config.batch_size)
+        return losses.sum()
+
+    def _tensors(self, batch: Batch, part: slice = slice(None)) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Tokens, which of them count, and classes if the network knows any, on the device."""
+        labels = batch.labels if self.method.network.classes else None
+        x_0, *rest = (
+            None if array is None else torch.from_numpy(array[part]).to(self.device)
+            for array in (batch.tokens, batch.valid, labels)
+        )
+        return x_0, *rest  # type: ignore[return-value]  # tokens are never None
 
     def _precision(self) -> torch.autocast:
-        """bf16 where the hardware is fast at it; weights, losses and averages stay float32."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
-
-    def _label(self, batch: Batch, part: slice, streams: Streams) -> Tensor | None:
-        """Classes, hidden from a share of the samples (the class after the last means "no label")."""
-        if batch.labels is None or not self.network.classes:
-            return None
-        label = torch.from_numpy(batch.labels[part]).to(self.device)
-        hidden = streams.fork("labels").uniform() < self.config.label_dropout
-        return label.masked_fill(hidden, self.network.classes)
-
-    def _process(self) -> Process:
-        if self._schedule is None:
-            fail("a learned schedule is not scalar", got="GenMD4", allowed="a scalar schedule", do="use rloo_loss")
-        return Process(self._schedule, self.network.vocab_size)
-
-    def estimator(self) -> Estimator:
-        """The estimator that measures the bound: low variance, unbiased."""
-        if self.learned is not None:
-            return TokenTime(self.learned.process())
-        return ExactK(self._process(), balanced, PowerK(0.5))
+        """bf16 where it is asked for or fast; weights, losses and averages stay float32."""
+        choice = self.config.precision
+        low = self.device.type == "cuda" if choice == "auto" else choice == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=low)
 
     @torch.no_grad()
     def validate(self) -> Bits | None:
@@ -255,34 +235,45 @@ class Trainer:
         if self.valid is None:
             return None
         count = min(self.config.validation_sequences, len(self.valid))
-        values = []
-        with self.average.applied():
-            estimator = self.estimator()
-            for start in range(0, count, 16):
-                rows = np.arange(start, min(start + 16, count))
-                values.append(self._bits(self.valid.read(rows), estimator, torch.from_numpy(rows)))
-        bits = torch.cat(values)
+        groups = np.split(np.arange(count), range(_VALIDATION_BATCH, count, _VALIDATION_BATCH))
+        with self.average.applied(), self._precision():
+            bits = torch.cat([self._bits(rows) for rows in groups])
         return Bits(bits.mean().item(), (bits.std() / len(bits) ** 0.5).item() if len(bits) > 1 else math.nan)
 
-    def _bits(self, batch: Batch, estimator: Estimator, index: Tensor) -> Tensor:
-        x_0 = torch.from_numpy(batch.tokens).to(self.device)
-        valid = None if batch.valid is None else torch.from_numpy(batch.valid).to(self.device)
-        known = batch.labels is not None and self.network.classes > 0
-        label = torch.from_numpy(batch.labels).to(self.device) if known else None
+    def _bits(self, rows: Indices) -> Tensor:
+        x_0, valid, label = self._tensors(self.valid.read(rows))  # type: ignore[union-attr]  # `validate` looked
         lengths = x_0.flatten(1).shape[1] if valid is None else valid.flatten(1).sum(1)
-        with self._precision():
-            bound = estimate_nelbo(
-                self.network,
-                x_0,
-                estimator,
-                draws=4,
-                repeats=2,
-                seed=self.config.seed + 1,
-                index=index.to(self.device),
-                valid=valid,
-                condition=label,
-            )
+        bound = estimate_nelbo(
+            self.method.network,
+            x_0,
+            self.method.estimator(),
+            draws=4,
+            repeats=2,
+            seed=self.config.seed + 1,
+            index=torch.from_numpy(rows).to(self.device),
+            valid=valid,
+            condition=label,
+            charge=charge_chunks,
+        )
         return (bound.mean * BITS / lengths).cpu()
+
+    @torch.no_grad()
+    def preview(self) -> Tensor | None:
+        """A few samples of the averaged weights, classes in turn; plain ancestral sampling on the cosine grid."""
+        count, network = self.config.preview, self.method.network
+        if not count:
+            return None
+        label = torch.arange(count, device=self.device) % network.classes if network.classes else None
+        streams = Streams(self.config.seed, count, self.done, self.device).fork("preview")
+        grid = cosine_grid(self.config.preview_steps)
+        with self.average.applied(), self._precision():
+            process = self.method.estimator().process
+            x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
+            return sample(network, process, x, grid, streams, label).cpu()
+
+    def _lengths(self) -> Tensor | None:
+        """Those of the training rows, where they differ."""
+        return torch.from_numpy(self.train.lengths) if self.train.padded else None
 
 
 def _count(batch: Batch) -> int:

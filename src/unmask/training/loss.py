@@ -29,3 +29,9 @@ def chunked_nelbo(
         for start in range(0, len(hidden), chunk)
     ]
     return assemble(torch.cat(parts) if parts else features.new_zeros(0), draw)
+
+
+def charge_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:
+    """For `estimate_nelbo`: charge a draw to a network without logits at every position."""
+    features = network.features(estimator.process.hide(x_0, draw.mask), draw.t, label)
+    return chunked_nelbo(network, features, x_0, draw, estimator)

@@ -3,23 +3,26 @@
 Weight decay acts on matrices only: biases, norms and embeddings are left alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict
 
 from ..mistakes import require
 from ..networks.network import HiddenLayer
+
+_BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
     """Which optimiser and its numbers; the defaults are the paper's text8 setting."""
 
-    name: str = "adamw"
-    """adamw or muon."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """muon treats the hidden matrices, adamw the rest."""
     rate: float = 3e-4
     """Peak learning rate of AdamW."""
     weight_decay: float = 0.03
@@ -30,8 +33,8 @@ class OptimizerConfig:
     """Peak learning rate of GenMD4's w."""
 
     def __post_init__(self) -> None:
-        allowed = ", ".join(BUILDERS)
-        require(self.name in BUILDERS, "unknown optimiser", got=self.name, allowed=allowed, do="name one of them")
+        known = self.optimizer in BUILDERS
+        require(known, "unknown optimiser", got=self.optimizer, allowed=", ".join(BUILDERS), do="name one of them")
         for value in (self.rate, self.muon_rate, self.schedule_rate):
             require(value > 0, "a learning rate is not positive", got=value, allowed="> 0", do="pass a positive rate")
         require(
@@ -62,21 +65,22 @@ class Optimizers:
         for part in self.parts:
             part.zero_grad(set_to_none=True)
 
-    def state_dict(self) -> list[dict[str, Any]]:
-        """The state of each part."""
-        return [part.state_dict() for part in self.parts]
+    def tensors(self, module: nn.Module) -> dict[str, Tensor]:
+        """Moments and counts, named after the module's parameters; all else follows from the configuration."""
+        state: dict[str, Any] = get_optimizer_state_dict(module, self.parts, options=_BY_NAME)
+        return {name: value for name, value in state.items() if isinstance(value, Tensor)}
 
-    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
-        """Put a state back."""
-        for part, state in zip(self.parts, states, strict=True):
-            part.load_state_dict(state)
+    def load(self, module: nn.Module, tensors: dict[str, Tensor]) -> None:
+        """Put moments and counts back."""
+        state: dict[str, Any] = dict(get_optimizer_state_dict(module, self.parts, options=_BY_NAME))
+        set_optimizer_state_dict(module, self.parts, state | tensors, options=_BY_NAME)
 
 
-def build_optimizer(config: OptimizerConfig, network: nn.Module, schedule: list[Tensor] | None = None) -> Optimizers:
-    """An optimiser for a network, and with a group of its own for what a learned schedule learns."""
-    parts = BUILDERS[config.name](config, network)
-    if schedule:
-        parts.append(torch.optim.AdamW(schedule, lr=config.schedule_rate, betas=config.betas, weight_decay=0.0))
+def build_optimizer(config: OptimizerConfig, network: nn.Module, own: Sequence[Tensor] = ()) -> Optimizers:
+    """An optimiser for a network, and with a group of its own for what the method itself learns."""
+    parts = BUILDERS[config.optimizer](config, network)
+    if own:
+        parts.append(torch.optim.AdamW(list(own), lr=config.schedule_rate, betas=config.betas, weight_decay=0.0))
     return Optimizers(parts)
 
 

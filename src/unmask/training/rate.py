@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from ..mistakes import require
 
@@ -12,12 +13,12 @@ class RateConfig:
     """How the learning rate rises and falls, relative to its peak."""
 
     warmup: int = 100
-    """Steps of linear rise from 0."""
-    cooldown: str = "cosine"
+    """Steps of linear rise from 0; at most a tenth of all."""
+    cooldown: Literal["cosine", "linear", "none"] = "cosine"
     """cosine (over all steps after the warm-up, as in the paper), linear (over the last `cooldown_share`), or none."""
     cooldown_share: float = 0.4
     """The last part of the steps in which a linear cooldown falls."""
-    final: float = 0.0
+    final_rate: float = 0.0
     """Where the cooldown ends."""
 
     def __post_init__(self) -> None:
@@ -33,7 +34,8 @@ class RateConfig:
             allowed="0 < share <= 1",
             do="use 1 to fall from the start",
         )
-        require(0 <= self.final <= 1, "the final rate is out of range", got=self.final, allowed="0..1", do="use 0")
+        within = 0 <= self.final_rate <= 1
+        require(within, "the final rate is out of range", got=self.final_rate, allowed="0..1", do="use 0")
 
 
 def _cosine(progress: float, config: RateConfig) -> float:
@@ -55,7 +57,8 @@ COOLDOWNS: dict[str, Callable[[float, RateConfig], float]] = {"cosine": _cosine,
 
 def rate_factor(config: RateConfig, step: int, steps: int) -> float:
     """The learning rate at a step (counted from 0) of `steps`, as a fraction of its peak."""
-    if step < config.warmup:
-        return (step + 1) / config.warmup
-    progress = min(1.0, (step - config.warmup) / max(1, steps - config.warmup))
-    return config.final + (1 - config.final) * COOLDOWNS[config.cooldown](progress, config)
+    warmup = min(config.warmup, steps // 10)
+    if step < warmup:
+        return (step + 1) / warmup
+    progress = min(1.0, (step - warmup) / max(1, steps - warmup))
+    return config.final_rate + (1 - config.final_rate) * COOLDOWNS[config.cooldown](progress, config)

@@ -57,10 +57,12 @@ NAMES: dict[str, Callable[[Reading], Source]] = {
     "text8": lambda how: named.text8(None, how.cache),
     "mnist": lambda how: named.mnist_by_name(how.cache),
     "cifar10": lambda how: named.cifar10_by_name(how.cache),
+    "shakespeare": lambda _: text.text([Path(__file__).parent.parent / "corpus" / "shakespeare.txt.xz"]),
+    "moses": lambda how: named.moses(how.cache),
     "openwebtext": lambda how: named.hub("Skylion007/openwebtext", column=how.column or "text"),
     "fineweb-edu": lambda how: named.hub("HuggingFaceFW/fineweb-edu", "sample-10BT", column=how.column or "text"),
 }
-"""Data sets that are fetched by name."""
+"""Data sets known by name: fetched, or part of the package."""
 
 _BY_SUFFIX = {
     ".jsonl": "jsonl",

@@ -1,4 +1,4 @@
-"""Data sets known by name: text8, MNIST, CIFAR-10, and the hub's OpenWebText and FineWeb-Edu."""
+"""Data sets known by name: text8, MNIST, CIFAR-10, MOSES, and the hub's OpenWebText and FineWeb-Edu."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,13 +10,14 @@ from ...files import digest, written_whole
 from ...mistakes import extra, fail
 from .. import files
 from .images import CIFAR10_MD5, CIFAR10_URL, cifar10, mnist
-from .source import PART, Piece, Source
-from .text import TextPart
+from .source import PART, Part, Piece, Source
+from .text import TextPart, table
 
 TEXT8_URL = "http://mattmahoney.net/dc/text8.zip"
 TEXT8_MD5 = "3bea1919949baf155f99411df5fada7e"  # of the 100,000,000 bytes inside
 TEXT8_SIZES = {"train": 90_000_000, "valid": 5_000_000, "test": 5_000_000}
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MOSES_URL = "https://media.githubusercontent.com/media/molecularsets/moses/master/data/"
 MNIST_MD5 = {
     "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -58,6 +59,15 @@ def mnist_by_name(cache: Path) -> Source:
 def cifar10_by_name(cache: Path) -> Source:
     """CIFAR-10's binary version from its official address, checked."""
     return cifar10(files.fetch(CIFAR10_URL, cache / "cifar-10-binary.tar.gz", CIFAR10_MD5))
+
+
+def moses(cache: Path) -> Source:
+    """MOSES: drug-like molecules as SMILES, with the benchmark's own split."""
+    parts: list[Part] = []
+    for split in ("train", "test"):
+        path = files.fetch(f"{MOSES_URL}{split}.csv", cache / "moses" / f"{split}.csv")
+        parts.extend(table([path], "SMILES", None, split).parts)
+    return Source(parts, rows=True)
 
 
 @dataclass(frozen=True)

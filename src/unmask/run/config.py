@@ -1,0 +1,90 @@
+"""Everything that decides what a run does, and a sensible choice for the data at hand."""
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ..data import Dataset
+from ..mistakes import fail
+from ..networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
+from ..training import GenMD4Config, MD4Config, OptimizerConfig, TrainingConfig
+
+_T = TypeVar("_T")
+NetworkConfig = TransformerConfig | UNetConfig | UViTConfig
+MethodConfig = MD4Config | GenMD4Config
+
+METHODS: dict[str, type[MD4Config] | type[GenMD4Config]] = {"md4": MD4Config, "genmd4": GenMD4Config}
+
+SIZES: dict[str, tuple[int, int, int]] = {
+    "1m": (4, 4, 144),
+    "3m": (6, 4, 208),
+    "10m": (8, 5, 320),
+    "30m": (10, 8, 512),
+    "85m": (12, 12, 768),
+    "300m": (24, 16, 1024),
+    "700m": (36, 20, 1280),
+    "1b": (30, 26, 1664),
+}
+"""Layers, heads and width of a transformer with about so many parameters besides its embeddings."""
+
+IMAGE_SIZES: dict[str, tuple[int, int]] = {"1m": (3, 64), "3m": (5, 96), "10m": (11, 128), "30m": (32, 128)}
+"""Blocks on each side and width of a U-Net."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides what a run does."""
+
+    data: str
+    """A folder of prepared data."""
+    network: NetworkConfig
+    method: MethodConfig = field(default_factory=MD4Config)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    length: int | None = None
+    """Tokens per sequence of packed data; None: as prepared."""
+
+
+def default_config(data: str, size: str = "1m", method: str = "md4") -> RunConfig:
+    """A network that fits the data at hand, small enough for a laptop unless a larger size is named."""
+    manifest = Dataset(data).manifest
+    pixels = len(manifest.shape) in (2, 3) and manifest.vocabulary_size == 256
+    conditioning = Conditioning(classes=len(manifest.label_names))
+    network: NetworkConfig
+    if pixels:
+        blocks, width = _named(size, IMAGE_SIZES)
+        channels = manifest.shape[2] if len(manifest.shape) == 3 else 1
+        network = UNetConfig(256, channels, blocks, width, groups=16, conditioning=conditioning)
+    else:
+        layers, heads, width = _named(size, SIZES)
+        places = manifest.length if manifest.rows else 0
+        network = TransformerConfig(
+            manifest.vocabulary_size, layers, heads, width, positions=places, conditioning=conditioning
+        )
+    training = TrainingConfig(optimizer=OptimizerConfig(rate=1e-3))
+    return with_method(RunConfig(data, network, training=training), method)
+
+
+def _named(size: str, sizes: dict[str, _T]) -> _T:
+    if size not in sizes:
+        fail("no network of this size for this data", got=size, allowed=", ".join(sizes), do="name one of them")
+    return sizes[size]
+
+
+def with_method(config: RunConfig, method: str) -> RunConfig:
+    """The same run with another method; GenMD4's network sees the time."""
+    if method not in METHODS:
+        fail("unknown method", got=method, allowed=", ".join(METHODS), do="name one of them")
+    if isinstance(config.method, METHODS[method]):
+        return config
+    conditioning = replace(config.network.conditioning, time=config.network.conditioning.time or method == "genmd4")
+    return replace(config, method=METHODS[method](), network=replace(config.network, conditioning=conditioning))
+
+
+def fitted(config: RunConfig, data: str) -> RunConfig:
+    """The same recipe on other data: the vocabulary, the classes and the places are those of the data."""
+    manifest = Dataset(data).manifest
+    network = replace(config.network, vocab_size=manifest.vocabulary_size)
+    if network.conditioning.classes:
+        network = replace(network, conditioning=replace(network.conditioning, classes=len(manifest.label_names)))
+    if isinstance(network, TransformerConfig) and network.positions:
+        network = replace(network, positions=manifest.length)
+    return replace(config, data=data, network=network)

@@ -1,0 +1,110 @@
+"""Where reports go: metrics.jsonl always, TensorBoard and Weights & Biases on request. A sink takes one report."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..configs import to_json
+from ..files import written_whole
+from ..mistakes import extra, fail
+from ..training import Report
+from .folder import METRICS, Run
+
+Sink = Callable[[Report], None]
+
+
+@contextmanager
+def metrics_file(run: Run, done: int) -> Iterator[Sink]:
+    """One JSON line per step, on disk at least as far as the checkpoint."""
+    _truncate(run.folder / METRICS, done)
+    with (run.folder / METRICS).open("a", encoding="utf-8") as log:
+
+        def write(report: Report) -> None:
+            log.write(json.dumps(_line(report)) + "\n")
+            if report.saved is not None:
+                log.flush()
+
+        yield write
+
+
+@contextmanager
+def tensorboard(run: Run, done: int) -> Iterator[Sink]:
+    """Curves in the run's folder; what was logged after the checkpoint is purged."""
+    extra("tensorboard", "log", "logging to TensorBoard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(run.folder / "tensorboard"), purge_step=done + 1)
+
+    def write(report: Report) -> None:
+        for name, value in _numbers(report).items():
+            writer.add_scalar(name, value, report.step)
+
+    try:
+        yield write
+    finally:
+        writer.close()
+
+
+@contextmanager
+def wandb(run: Run, done: int) -> Iterator[Sink]:
+    """A run of the same name at Weights & Biases, which goes on when this one does."""
+    del done  # W&B itself drops steps that it has seen
+    client: Any = extra("wandb", "log", "logging to Weights & Biases")
+    name = run.folder.resolve().name
+    started = client.init(
+        project="unmask", name=name, dir=str(run.folder), config=to_json(run.config), id=name, resume="allow"
+    )
+    try:
+        yield lambda report: started.log(_numbers(report), step=report.step)
+    finally:
+        started.finish()
+
+
+SINKS: dict[str, Callable[[Run, int], AbstractContextManager[Sink]]] = {"tensorboard": tensorboard, "wandb": wandb}
+
+
+def check_sinks(names: tuple[str, ...]) -> None:
+    """Say what is missing before anything is written."""
+    for name in names:
+        if name not in SINKS:
+            fail("unknown log", got=name, allowed=", ".join(SINKS), do="name one of them")
+        extra(name, "log", f"logging to {name}")
+
+
+def _numbers(report: Report) -> dict[str, float]:
+    numbers = {
+        "bits per token": report.loss,
+        "gradient norm": report.gradient,
+        "rate": report.rate,
+        "tokens per second": report.tokens / report.seconds,
+    }
+    if report.validation is not None:
+        numbers |= {"held-out bits": report.validation.mean, "held-out error": report.validation.error}
+    return numbers
+
+
+def _line(report: Report) -> dict[str, object]:
+    line: dict[str, object] = {"step": report.step, "loss": report.loss, "tokens": report.tokens}
+    line |= {"gradient": report.gradient, "rate": report.rate}
+    if report.validation is not None:
+        line["validation"] = asdict(report.validation)
+    return {**line, "seconds": round(report.seconds, 4), "time": round(time.time(), 2)}
+
+
+def _truncate(path: Path, done: int) -> None:
+    """Forget what was logged after the checkpoint: those steps are about to be done again."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= done:
+                kept.append(line)
+        except ValueError:  # a line cut off by a kill
+            continue
+    with written_whole(path, "w") as file:
+        file.write("".join(f"{line}\n" for line in kept))
