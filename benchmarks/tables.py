@@ -34,21 +34,56 @@ def estimator_variance(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", source(result)])
 
 
+def preparation_memory(result: dict[str, Any]) -> str:
+    """One row per vocabulary."""
+    gigabytes = result["bytes"] / 1e9
+    lines = [
+        f"| vocabulary, {gigabytes:.1f} GB of text, {result['workers']} processes | peak MiB | seconds |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {row['vocabulary']} | {row['peak_mib']} | {row['seconds']} |" for row in result["rows"]]
+    return "\n".join([*lines, "", source(result)])
+
+
+def network_runs(*results: dict[str, Any]) -> str:
+    """One row per type of network."""
+    lines = [
+        "| network | data | parameters | steps × batch | loss, first → last ten | held out, bf16 | held out, fp32 "
+        "| largest gap of the first steps | GiB used (estimated) |",
+        "|---" * 9 + "|",
+    ]
+    for r in results:
+        loss, held, full = r["bf16"]["loss"], r["bf16"]["held_out"], r["held_out_fp32"]
+        lines.append(
+            f"| {r['preset']} | {r['data']} | {r['parameters'] / 1e6:.1f} M | {r['steps']} × {r['batch_size']} "
+            f"| {loss[0]:.2f} → {sum(loss[-10:]) / 10:.2f} | {held['mean']:.4f} ± {held['error']:.4f} "
+            f"| {full['mean']:.4f} ± {full['error']:.4f} | {r['gap']['largest']:.4f} in {r['gap']['steps']} "
+            f"| {r['bf16']['peak_gib']} ({r['bf16']['estimated_gib']}) |"
+        )
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
 def source(result: dict[str, Any]) -> str:
     """Where the figures come from."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     return f"`{result['command']}`, seed {result['seed']}, {versions}, {result['device']}, {result['date']}."
 
 
-TABLES: dict[str, Callable[[dict[str, Any]], str]] = {"estimator_variance": estimator_variance}
+TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
+    "estimator_variance": (estimator_variance, ("estimator_variance",)),
+    "preparation_memory": (preparation_memory, ("preparation_memory",)),
+    "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
+}
+"""How each table is made, and from which results."""
 
 
 def filled(text: str) -> str:
     """The text with each table written anew."""
 
     def fill(place: re.Match[str]) -> str:
-        name = place["name"]
-        return f"{place[1]}{TABLES[name](json.loads((RESULTS / f'{name}.json').read_text()))}\n{place[3]}"
+        make, names = TABLES[place["name"]]
+        results = (json.loads((RESULTS / f"{name}.json").read_text()) for name in names)
+        return f"{place[1]}{make(*results)}\n{place[3]}"
 
     return PLACE.sub(fill, text)
 

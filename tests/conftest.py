@@ -24,3 +24,8 @@ def small_disk(tmp_path):
         pytest.skip("mounting needs root")
     yield disk
     subprocess.run(["umount", "-l", str(disk)], check=True)  # lazily: a failed test may have left a process in it
+
+
+def pytest_collection_modifyitems(items):
+    """The longest test first, so that the other worker does the rest meanwhile."""
+    items.sort(key=lambda item: "make_demo" not in item.name)

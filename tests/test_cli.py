@@ -15,10 +15,14 @@ def run(*arguments, **options):
 
 def test_demo_shows_what_it_claims(tmp_path):
     """Tight bounds within 5 standard errors, a picture, and a float32 draw that loses rare tokens."""
-    done = run("demo", "--json", "--out", str(tmp_path / "pictures"))
+    done = run("demo", "--json", "--steps", "40", "--out", str(tmp_path / "pictures"))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     figures = json.loads(done.stdout)
+    trained = figures["trained"]
+    assert 2.8 < trained["trigram"] < 3 < 4.7 < trained["unigram"] < 4.9  # Shakespeare by characters
+    assert trained["trigram"] < trained["held_out"]["mean"] < 6.03  # uniform over 65 characters
+    assert [len(text) for text in trained["samples"]] == [64, 64]
     for bound in figures["bounds"]:
         assert bound["largest_gap"] < (1e-10 if bound["name"] != "geometric" else 1e-3)
         assert abs(bound["bits_per_token"] - bound["true_bits_per_token"]) < 5 * bound["standard_error"] + 1e-3
@@ -62,6 +66,17 @@ def test_version():
         (["demo", "--seed", "-1"], "seed is out of range: got -1, allowed is 0 <= seed < 2**64"),
         (["dmeo"], "Available subcommands: demo"),
         (["demo", "--out", "/dev/null/pictures"], "Not a directory"),
+        (["train", "--out", "x"], "nothing to train on: got no preset, no --data"),
+        (["train", "characters"], "no folder for the run"),
+        (["train", "charcters", "--out", "x"], "did you mean characters?"),
+        (["train", "text8", "--dry-run", "--lyers", "3"], "unknown field: got --lyers"),
+        (["train", "text8", "--dry-run", "--lyers", "3"], "did you mean --layers"),
+        (["train", "text8", "--dry-run", "--layers", "many"], "Error parsing --layers"),
+        (["train", "text8", "--dry-run", "--mlp", "swish"], "gated"),
+        (["train", "text8", "--dry-run", "--size", "1m"], "a preset has its size"),
+        (["train", "text8", "--dry-run", "--heads", "7"], "the heads do not fit the width"),
+        (["train", "imagenet64", "--out", "x"], "no such source: got imagenet64"),
+        (["train", "--data", "nowhere", "--out", "x"], "nowhere holds no prepared data"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, said):
@@ -86,3 +101,63 @@ sys.exit(main(["demo", "--out", sys.argv[1]]))
     assert 'pip install "unmask[plot]"' in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "p").exists()
+
+
+def test_train_help_lists_presets_and_fields():
+    done = run("train", "--help")
+    assert done.returncode == 0
+    for word in ("PRESET", "imagenet64-classes", "--steps", "--k-law", "--weight-decay", "--condition-width"):
+        assert word in done.stdout
+
+
+def test_every_preset_has_a_dry_run_without_its_data(tmp_path):
+    """The configuration, its size and its cost, before anything is fetched."""
+    for name, said in (("fineweb-edu-large", "878.40 M parameters"), ("imagenet64", "197.65 M parameters")):
+        done = run("train", name, "--dry-run", "--batch-size", "8", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        summary, _, document = done.stdout.partition("{")
+        assert said in " ".join(summary.split())
+        assert json.loads("{" + document)["training"]["batch_size"] == 8
+    assert not list(tmp_path.iterdir())
+
+
+def test_fields_are_set_by_name(tmp_path):
+    """Numbers, pairs, switches and choices, wherever in the configuration they are."""
+    words = "--optimizer muon --k-law bell --k-bell 3 4 --checkpoint --no-time --rate=0.01 --final_rate 0.1 --layers 2"
+    done = run("train", "text8", "--dry-run", *words.split(), cwd=tmp_path)
+    assert done.returncode == 2  # the paper's preset masks independently, which has no law of k
+    assert "independent masks have no law of k" in done.stderr
+    done = run("train", "text8", "--dry-run", "--masks", "exact-k", *words.split(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = json.loads(done.stdout[done.stdout.index("{") :])
+    assert config["training"]["optimizer"]["optimizer"] == "muon"
+    assert config["training"]["optimizer"]["rate"] == 0.01
+    assert config["training"]["rate"]["final_rate"] == 0.1
+    assert config["method"]["k_bell"] == [3.0, 4.0]
+    assert config["network"]["checkpoint"] is True
+    assert config["network"]["conditioning"]["time"] is False
+
+
+def test_a_preset_prepares_its_data_and_trains(tmp_path):
+    words = "--steps 4 --batch-size 4 --layers 1 --heads 2 --width 16 --preview-steps 4 --validation-sequences 4"
+    done = run("train", "characters", "--out", "runs/a", *words.split(), "--method", "genmd4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "preparing shakespeare in data/shakespeare" in done.stdout
+    assert "held out" in done.stdout
+    again = run("train", "characters", "--out", "runs/a", *words.split(), "--method", "genmd4", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["validation"]["error"] > 0  # nothing left to do, and the result still there
+    other = run("train", "characters", "--out", "runs/a", *words.split(), cwd=tmp_path)
+    assert other.returncode == 2
+    assert "another configuration: got network.conditioning.time: True → False; method.kind" in other.stderr
+
+
+def test_activation_checkpointing_changes_nothing(tmp_path):
+    """The same curve, to the last bit."""
+    words = "--steps 3 --batch-size 4 --layers 2 --heads 2 --width 16 --preview 0 --dropout 0.1"
+    curves = []
+    for name, flag in (("kept", []), ("recomputed", ["--checkpoint"])):
+        done = run("train", "characters", "--out", name, *words.split(), *flag, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        curves.append([json.loads(line)["loss"] for line in lines])
+    assert curves[0] == curves[1]

@@ -1,6 +1,7 @@
 """The documents tell the truth: their code runs, their commands exist, their tables are the measured ones."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,10 @@ def blocks(text, language):
 
 
 DATA_PAGE = (ROOT / "docs/data.md").read_text()
+CODE = blocks(README, "python") + blocks(DATA_PAGE, "python")
 
 
-@pytest.mark.parametrize("code", blocks(README, "python") + blocks(DATA_PAGE, "python"), ids=["bound", "step", "data"])
+@pytest.mark.parametrize("code", CODE, ids=["bound", "step", "python", "data"])
 def test_python_in_documents_runs(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -44,17 +46,26 @@ def test_make_targets_exist(document):
         subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
 
 
-def test_unmask_commands_in_the_readme_run(tmp_path):
-    """In order, from the root of the repository, writing elsewhere."""
-    lines = [line for block in blocks(README, "bash") for line in block.splitlines() if line.startswith("unmask ")]
+@pytest.mark.parametrize("document", ["README.md", "docs/training.md"])
+def test_unmask_commands_in_documents_run(document, tmp_path):
+    """In order, in an empty folder that has the change log in it."""
+    shutil.copy(ROOT / "CHANGELOG.md", tmp_path)
+    first = ["unmask data prepare CHANGELOG.md --out data/log --length 32"] if document != "README.md" else []
+    text = (ROOT / document).read_text()
+    lines = [line for block in blocks(text, "bash") for line in block.splitlines() if line.startswith("unmask ")]
     assert len(lines) >= 2
-    for line in lines:
-        places = {"data/log": str(tmp_path / "log"), "runs/log": str(tmp_path / "run")}
-        words = [places.get(word, word) for word in line.split()[1:]]
-        done = subprocess.run(
-            [sys.executable, "-m", "unmask", *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-        )
+    for line in first + lines:
+        command = [sys.executable, "-m", "unmask", *line.split()[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def test_every_preset_is_documented():
+    from unmask.presets import PRESETS
+
+    page = (ROOT / "docs/training.md").read_text()
+    for name in PRESETS:
+        assert f"`{name}`" in page or f"`-{name.rsplit('-', 1)[-1]}`" in page, name
 
 
 def test_every_kind_of_source_is_documented():
@@ -68,9 +79,15 @@ def test_make_demo_runs():
     """`make demo` itself, where its environment exists (in CI it always does)."""
     if not (ROOT / ".venv" / ".ready").exists():
         pytest.skip("no .venv: the tests run in another environment")
-    done = subprocess.run(["make", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    run = ROOT / "unmask-demo"
+    shutil.rmtree(run, ignore_errors=True)
+    done = subprocess.run(["make", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    shutil.rmtree(run, ignore_errors=True)
     assert done.returncode == 0, done.stderr
     assert "fails" in done.stdout
+    unigram = float(re.search(r"letter frequencies +([\d.]+)", done.stdout)[1])
+    bits, error = map(float, re.search(r"masked diffusion.* ([\d.]+) ± ([\d.]+)", done.stdout).groups())
+    assert bits + 10 * error < unigram - 1  # clearly below
 
 
 def test_file_map_is_complete():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .training import Report
 
 __version__ = _version("unmask")
-__all__ = ["__version__", "load", "presets", "train"]
+__all__ = ["__version__", "load", "presets", "run", "train"]
 
 
 def train(
@@ -50,7 +50,7 @@ def load(folder: "str | _Path", **options: Any) -> "Model":
 
 
 def __getattr__(name: str) -> Any:
-    """`unmask.presets` without a second import; torch is loaded only when something needs it."""
-    if name == "presets":
-        return _import_module("unmask.presets")
+    """`unmask.presets` and `unmask.run` without a second import; torch is loaded only when something needs it."""
+    if name in ("presets", "run"):
+        return _import_module(f"unmask.{name}")
     raise AttributeError(f"module 'unmask' has no attribute {name!r}")

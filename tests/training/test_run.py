@@ -327,7 +327,7 @@ def test_logs(text, tmp_path):
     list(train(config(text), tmp_path / "run", CPU, log=("tensorboard",)))
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
-    logged = [(e.step, e.value) for e in events.Scalars("bits per token")]
+    logged = [(e.step, e.value) for e in events.Scalars("loss, bits per token")]
     assert logged == [(step, np.float32(loss)) for step, loss, *_ in curve(tmp_path / "run")]
     assert [e.step for e in events.Scalars("held-out bits")] == [6, 12]
     offline = os.environ | {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}

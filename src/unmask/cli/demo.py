@@ -1,4 +1,4 @@
-"""`unmask demo`: the exact core, shown on laws whose answers are known."""
+"""`unmask demo`: a model trained from nothing, then the exact core, shown on laws whose answers are known."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -24,6 +24,7 @@ from unmask.core import (
 )
 from unmask.mistakes import extra
 
+from . import demo_training, train
 from .figures import SCHEDULES, draw_schedules
 
 _BITS = 1 / torch.tensor(2.0, dtype=torch.float64).log().item()
@@ -54,24 +55,30 @@ class DrawLaw:
     p_value: float
 
 
-def show(out: Path, seed: int, as_json: bool) -> None:
-    """Run all parts; print tables, or JSON and nothing else."""
+def show(out: Path, seed: int, steps: int, as_json: bool) -> int:
+    """Run all parts; print tables, or JSON and nothing else. Returns the exit code."""
     extra("matplotlib", "plot", "the demo's picture")  # say so before the work, not after
     console = Console(quiet=as_json)
     picture = out / "schedules.png"
 
-    console.rule("1. A bound that is tight", align="left")
+    console.rule("1. A model of Shakespeare, from nothing, in about two minutes", align="left")
+    trained = demo_training.train_characters(out, seed, steps, console)
+    if trained is None:
+        return train.STOPPED
+    demo_training.show(trained, console)
+
+    console.rule("2. A bound that is tight", align="left")
     console.print("With the exact denoiser the bound must equal −log p(x) for every x.")
     bounds = tight_bounds(seed)
     console.print(_bounds_table(bounds))
     console.print()
 
-    console.rule("2. The schedules", align="left")
+    console.rule("3. The schedules", align="left")
     draw_schedules(picture)
     console.print(_sparklines())
     console.print(f"Picture with the loss weights (the paper's Figure 1): {picture}\n", soft_wrap=True)
 
-    console.rule("3. A draw that float32 gets wrong", align="left")
+    console.rule("4. A draw that float32 gets wrong", align="left")
     console.print(
         "One step of a 1,024-step sampler over a Zipf law of 50,257 tokens. One float32 draw\n"
         "of tokens and mask together loses rare tokens; unmask draws positions first.",
@@ -80,11 +87,18 @@ def show(out: Path, seed: int, as_json: bool) -> None:
     laws = draw_laws(seed, console)
     console.print(_laws_table(laws))
     console.print("Next, after source .venv/bin/activate:", highlight=False)
+    console.print("  unmask train characters --out runs/shakespeare", highlight=False)
     console.print("  unmask data prepare my.txt --out data/my", highlight=False)
     console.print("  unmask train --data data/my --out runs/my", highlight=False)
     if as_json:
-        figures = {"bounds": [asdict(b) for b in bounds], "draws": [asdict(d) for d in laws], "picture": str(picture)}
+        figures = {
+            "trained": demo_training.as_json(trained),
+            "bounds": [asdict(b) for b in bounds],
+            "draws": [asdict(d) for d in laws],
+            "picture": str(picture),
+        }
         print(json.dumps(figures, indent=2))
+    return 0
 
 
 def tight_bounds(seed: int, length: int = 64) -> list[TightBound]:

@@ -107,9 +107,9 @@ def run(config: RunConfig, plan: Plan | None, out: Path, log: tuple[str, ...], a
         print(json.dumps(to_json(config), indent=1))
         return 0
     console.print(describe(config, Facts.of(Dataset(config.data), config.length).shape), highlight=False)
-    last = _train(config, out, log, console)
-    if isinstance(last, int):
-        return last
+    stopped = train_shown(config, out, log, console)
+    if stopped is not None:
+        return stopped
     if as_json:
         print(json.dumps({"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)}))
     else:
@@ -136,7 +136,8 @@ def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
     )
 
 
-def _train(config: RunConfig, out: Path, log: tuple[str, ...], console: Console) -> int | None:
+def train_shown(config: RunConfig, out: Path, log: tuple[str, ...], console: Console) -> int | None:
+    """Train with progress; None when it is done, the exit code when it was stopped."""
     with stop_requested() as stopped, _bar(console, config.training.steps) as show:
         reports = train(config, out, log=log)
         for report in reports:
@@ -229,4 +230,4 @@ class Smooth:
         return float((self._variance * (1 - self.DECAY) / (1 + self.DECAY)) ** 0.5)
 
     def __str__(self) -> str:
-        return f"{self.loss:.3f} ± {self.error:.3f} bits/token, {self.rate:,.0f} tokens/s"
+        return f"loss {self.loss:.3f} ± {self.error:.3f} bits/token, {self.rate:,.0f} tokens/s"

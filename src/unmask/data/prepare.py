@@ -58,6 +58,8 @@ class Plan:
         if min(self.valid, self.test) < 0 or self.valid + self.test >= 1:
             got = f"valid {self.valid}, test {self.test}"
             fail("the held-out shares are out of range", got=got, allowed="each >= 0, together < 1", do="lower them")
+        if not 0 <= self.seed < 2**64:
+            fail("seed is out of range", got=self.seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
         if self.length is not None and self.length < 1:
             fail("the length is not positive", got=self.length, allowed="an integer >= 1", do="pass the tokens per row")
 

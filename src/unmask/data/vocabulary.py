@@ -235,8 +235,9 @@ class Subwords(Vocabulary):
         return cls(tokenizer.to_str())
 
     def encode(self, content: Content) -> Ids:
-        ids = self._tokenizer.encode(as_text(content), add_special_tokens=False).ids
-        return np.array(ids, dtype=self.dtype)
+        """Without the tokenizer's offsets, which would take most of the time and memory."""
+        found = self._tokenizer.encode_batch_fast([as_text(content)], add_special_tokens=False)[0]
+        return np.array(found.ids, dtype=self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         return str(self._tokenizer.decode(np.asarray(ids).ravel().tolist(), skip_special_tokens=True))

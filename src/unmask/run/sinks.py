@@ -77,7 +77,7 @@ def check_sinks(names: tuple[str, ...]) -> None:
 
 def _numbers(report: Report) -> dict[str, float]:
     numbers = {
-        "bits per token": report.loss,
+        "loss, bits per token": report.loss,
         "gradient norm": report.gradient,
         "rate": report.rate,
         "tokens per second": report.tokens / report.seconds,

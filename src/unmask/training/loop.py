@@ -72,6 +72,8 @@ class TrainingConfig:
         ):
             value = getattr(self, name)
             require(value >= 1, f"{name} is not positive", got=value, allowed="an integer >= 1", do="raise it")
+        seed, good = self.seed, 0 <= self.seed < 2**64
+        require(good, "seed is out of range", got=seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
         require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
         require(
             self.precision in ("auto", "bf16", "fp32"),
@@ -105,7 +107,7 @@ class Report:
     step: int
     """Steps done."""
     loss: float
-    """Bits per token of this batch."""
+    """Bits per token of this batch, weighted as in training; the bound only where that is (`MD4Config.weighting`)."""
     tokens: int
     seconds: float
     """Of the step itself, without validation and saving."""

@@ -1,0 +1,121 @@
+"""One short training run for each type of network: the loss falls, bf16 and fp32 agree, memory is as estimated.
+
+    python -m benchmarks.network_runs transformer data/text8 runs/transformer
+
+The run is the paper's preset with fewer steps. The same first steps are then done in fp32 with the same data and noise.
+"""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unmask import presets
+from unmask.data import Dataset
+from unmask.networks import cost
+from unmask.run import Facts, RunConfig, build_trainer, fitted, train
+from unmask.training.loss import CHUNK
+
+from .record import Record
+
+
+@dataclass(frozen=True)
+class Case:
+    """A preset and how much of it to run."""
+
+    preset: str
+    batch_size: int
+    steps: int
+    fp32_steps: int
+    rate: float
+
+
+CASES = {
+    "transformer": Case("text8", 256, 400, 60, 1e-3),
+    "unet": Case("cifar10", 128, 240, 50, 4e-4),
+    "uvit": Case("imagenet64", 16, 160, 30, 2e-4),
+}
+
+
+def config(case: Case, data: str, precision: str) -> RunConfig:
+    """The preset on this data, shortened; precision is bf16 or fp32."""
+    base = fitted(presets.find(case.preset).config, data)
+    training = replace(
+        base.training,
+        steps=case.steps,
+        batch_size=case.batch_size,
+        precision=precision,  # type: ignore[arg-type]
+        optimizer=replace(base.training.optimizer, rate=case.rate),
+        rate=replace(base.training.rate, warmup=20),
+        average=0.99,
+        save_every=case.steps,
+        validate_every=case.steps,
+        validation_sequences=64,
+        preview=4,
+        preview_steps=64,
+    )
+    return replace(base, training=training)
+
+
+def run(setup: RunConfig, folder: Path, steps: int) -> dict[str, Any]:
+    """The curve of the first steps, the held-out bound if it got there, speed and peak memory."""
+    torch.cuda.reset_peak_memory_stats()
+    losses, seconds, held_out = [], [], None
+    reports = train(setup, folder, torch.device("cuda"))
+    for report in reports:
+        losses.append(report.loss)
+        seconds.append(report.seconds)
+        held_out = report.validation or held_out
+        if report.step == steps:
+            break
+    tokens = report.tokens / float(np.median(seconds[5:]))
+    return {
+        "loss": [round(x, 5) for x in losses],
+        "held_out": None if held_out is None else {"mean": held_out.mean, "error": held_out.error},
+        "tokens_per_s": round(tokens),
+        "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
+    }
+
+
+def held_out(setup: RunConfig, folder: Path) -> dict[str, float] | None:
+    """The bound of the weights in a folder, in the precision of this configuration."""
+    trainer = build_trainer(setup, folder, torch.device("cuda"))
+    trainer.resume()
+    bits = trainer.validate()
+    return None if bits is None else {"mean": bits.mean, "error": bits.error}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("network", choices=CASES)
+    parser.add_argument("data")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--about", default="", help="what the data is, if not the preset's own")
+    options = parser.parse_args()
+    case = CASES[options.network]
+    record = Record(f"network_run_{options.network}", seed=0)
+    found = {p: config(case, options.data, p) for p in ("bf16", "fp32")}
+    shape = Facts.of(Dataset(options.data), None).shape
+    size = cost(found["bf16"].network.build, shape)
+    low = run(found["bf16"], options.folder / "bf16", case.steps)
+    full = run(found["fp32"], options.folder / "fp32", case.fp32_steps)
+    exact = held_out(found["fp32"], options.folder / "bf16")
+    gap = np.abs(np.array(low["loss"][: case.fp32_steps]) - np.array(full["loss"]))
+    record.write(
+        preset=case.preset,
+        data=options.about or options.data,
+        parameters=size.parameters,
+        batch_size=case.batch_size,
+        steps=case.steps,
+        bf16=low | {"estimated_gib": round(size.memory(case.batch_size, True, CHUNK) / 2**30, 2)},
+        fp32=full,
+        held_out_fp32=exact,
+        gap={"steps": case.fp32_steps, "mean": float(gap.mean()), "largest": float(gap.max())},
+    )
+
+
+if __name__ == "__main__":
+    main()
