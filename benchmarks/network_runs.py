@@ -17,7 +17,7 @@ from unmask import presets
 from unmask.data import Dataset
 from unmask.networks import cost
 from unmask.run import Facts, RunConfig, build_trainer, fitted, train
-from unmask.training.loss import CHUNK
+from unmask.training.loss import chunk_size
 
 from .record import Record
 
@@ -110,7 +110,7 @@ def main() -> None:
         parameters=size.parameters,
         batch_size=case.batch_size,
         steps=case.steps,
-        bf16=low | {"estimated_gib": round(size.memory(case.batch_size, True, CHUNK) / 2**30, 2)},
+        bf16=low | {"estimated_gib": round(size.memory(case.batch_size, True, chunk_size(size.vocab_size)) / 2**30, 2)},
         fp32=full,
         held_out_fp32=exact,
         gap={"steps": case.fp32_steps, "mean": float(gap.mean()), "largest": float(gap.max())},

@@ -97,18 +97,24 @@ def test_time_and_label_are_seen_or_not(build, shape):
 @every_kind
 def test_dropout_is_a_function_of_the_sample(build, shape):
     network, (x, t, label) = awake(build(dropout=0.4)), inputs(shape)
-    dropped = network(x, t, label, Streams(0, 4, step=5))
-    torch.testing.assert_close(dropped, network(x, t, label, Streams(0, 4, step=5)))
-    assert not torch.allclose(dropped, network(x, t, label, Streams(0, 4, step=6)))
-    alone = network(x[2:3], t[2:3], label[2:3], Streams(0, torch.tensor([2]), step=5))
+
+    def features(streams, rows=slice(None)):
+        return network.features(x[rows], t[rows], label[rows], network.draw_dropout(streams))
+
+    dropped = features(Streams(0, 4, step=5))
+    torch.testing.assert_close(dropped, features(Streams(0, 4, step=5)))
+    assert not torch.allclose(dropped, features(Streams(0, 4, step=6)))
+    alone = features(Streams(0, torch.tensor([2]), step=5), slice(2, 3))
     torch.testing.assert_close(alone[0], dropped[2], rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(dropped, network(x, t, label))  # without streams nothing is dropped
+    assert not torch.allclose(dropped, network.features(x, t, label))  # nothing drawn, nothing dropped
+    assert build(dropout=0.0).draw_dropout(Streams(0, 4)) == ()
 
 
 def test_dropout_drops_whole_channels_and_keeps_the_mean():
-    from unmask.networks.network import channel_masks
+    from unmask.networks.network import draw_channels
 
-    masks = torch.stack(channel_masks(0.25, 3, 2000, Streams(0, 4)))
+    masks = draw_channels(0.25, 3, 2000, Streams(0, 4))
+    assert masks.shape == (3, 4, 2000)
     assert masks.unique().tolist() == pytest.approx([0, 4 / 3])
     assert masks.mean().item() == pytest.approx(1, abs=5 * (1 / 3 / 24_000) ** 0.5)
 
@@ -120,7 +126,7 @@ def test_recomputed_activations_change_nothing(build, shape):
     results = []
     for use in (False, True):
         network = awake(build(dropout=0.3, checkpoint=use))
-        loss = network(x, t, label, Streams(0, 4)).square().mean()
+        loss = network.head(network.features(x, t, label, network.draw_dropout(Streams(0, 4)))).square().mean()
         results.append((loss, torch.autograd.grad(loss, list(network.parameters()), allow_unused=True)))
     torch.testing.assert_close(results[0][0], results[1][0], rtol=0, atol=0)
     for a, b in zip(results[0][1], results[1][1], strict=True):

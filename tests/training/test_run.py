@@ -262,7 +262,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_rows(text, tmp_path):
     with torch.no_grad():
         trainer.method.network.output.weight.fill_(torch.inf)
     with pytest.raises(ValueError, match=r"NaN losses|at step 0 is not finite: got .* on rows"):
-        next(trainer.steps())
+        next(iter(trainer.steps()))
 
 
 def test_a_full_disk_loses_nothing(text, small_disk, tmp_path):

@@ -26,7 +26,7 @@ from unmask.run import Facts, Run, RunConfig, default_config, fitted, train, wit
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
 from unmask.training import Report
-from unmask.training.loss import CHUNK
+from unmask.training.loss import chunk_size
 
 from . import data as data_command
 from .one_line import one_line
@@ -128,7 +128,7 @@ def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
     """Size and cost in one line."""
     found: Cost = cost(config.network.build, shape)
     micro = config.training.micro_batch or config.training.batch_size
-    gib = found.memory(micro, mixed=torch.cuda.is_available(), chunk=CHUNK) / 2**30
+    gib = found.memory(micro, mixed=torch.cuda.is_available(), chunk=chunk_size(found.vocab_size)) / 2**30
     name = type(config.network).__name__.removesuffix("Config")
     return (
         f"{type(config.method).__name__.removesuffix('Config')}, {name}, {found.parameters / 1e6:.2f} M parameters, "

@@ -27,7 +27,7 @@ from . import checks
 from .grid import check_grid
 from .k_law import KLaw, UniformK
 from .objective import Draw, Nelbo, Rows, assemble, cross_entropy, prior, reconstruction
-from .points import Spread, iid, stratified
+from .points import Spread, iid, paired, stratified
 from .process import Process
 from .schedule import Schedule
 from .streams import Streams
@@ -188,7 +188,13 @@ class ExactK(Estimator):
         n = count_valid(x_0, valid)
         k = self.k_law.quantile(spread_over(self.spread, x_0, streams, strata), n.clamp(min=1))
         weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1))), 0.0)
-        return self.draw_given_k(x_0, k.minimum(n), weight, streams, valid)
+        draw = self.draw_given_k(x_0, k.minimum(n), weight, streams, valid)
+        return replace(draw, count=self._count(x_0, valid))
+
+    def _count(self, x_0: Tensor, valid: Tensor | None) -> int | None:
+        """Pairs hide k and N+1−k: together always N+1, so that a batch has a constant shape."""
+        pairs = self.spread is paired and self.k_law.symmetric and valid is None and len(x_0) % 2 == 0
+        return len(x_0) // 2 * (x_0[0].numel() + 1) if pairs else None
 
     def draw_given_k(
         self, x_0: Tensor, k: Tensor, weight: Tensor, streams: Streams, valid: Tensor | None = None

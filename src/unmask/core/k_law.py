@@ -22,10 +22,17 @@ class KLaw(Protocol):
         """q(k) [B], float64."""
         ...
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether the quantiles at u and 1−u always add up to n + 1."""
+        ...
+
 
 @dataclass(frozen=True)
 class UniformK:
     """q(k) = 1/n: what the bound itself averages over."""
+
+    symmetric = True
 
     def quantile(self, u: Tensor, n: Tensor) -> Tensor:
         """⌊un⌋ + 1, computed from the nearer end so that 1−u gives exactly n+1−k."""
@@ -38,6 +45,10 @@ class UniformK:
 
 class TabulatedK(ABC):
     """A law given by an unnormalised mass for every k."""
+
+    @property
+    def symmetric(self) -> bool:
+        return False
 
     @abstractmethod
     def mass(self, k: Tensor, n: Tensor) -> Tensor:
@@ -94,6 +105,10 @@ class BellK(TabulatedK):
             allowed="finite numbers > 0",
             do="use 2 and 2",
         )
+
+    @property
+    def symmetric(self) -> bool:
+        return self.a == self.b
 
     def mass(self, k: Tensor, n: Tensor) -> Tensor:
         share = (k - 0.5) / n

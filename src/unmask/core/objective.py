@@ -38,6 +38,8 @@ class Draw:
     """What the noise left at the smallest covered time costs [B]."""
     prior: Tensor
     """What the signal left at the largest covered time costs [B]."""
+    count: int | None = None
+    """The number of hidden positions of the batch, where it is known without looking at the mask."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,23 @@ class Rows:
     """Number of the sequence within the batch [M]."""
     target: Tensor
     """The hidden token [M]."""
+    index: Tensor
+    """The position within the flattened batch [M]."""
 
     @classmethod
-    def of(cls, x_0: Tensor, mask: Tensor) -> "Rows":
-        """All masked positions of x_0."""
+    def of(cls, x_0: Tensor, mask: Tensor, count: int | None = None) -> "Rows":
+        """All masked positions of x_0. With their number known, a GPU need not be waited for."""
         checks.same_shape(mask, x_0, "mask")
-        return cls(mask.flatten(1).nonzero()[:, 0], x_0[mask].long())
+        flat = mask.flatten()
+        if count is None:
+            index = flat.nonzero()[:, 0]
+        else:  # the masked positions first, in their order
+            index = flat.to(torch.uint8).sort(descending=True, stable=True).indices[:count]
+        return cls(index // x_0[0].numel(), x_0.flatten()[index].long(), index)
 
-    def part(self, start: int, stop: int) -> "Rows":
-        """Rows start..stop."""
-        return Rows(self.sequence[start:stop], self.target[start:stop])
+    def part(self, part: slice) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.sequence[part], self.target[part], self.index[part])
 
 
 def cross_entropy(logits: Tensor, rows: Rows) -> Tensor:

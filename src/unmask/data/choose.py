@@ -82,7 +82,18 @@ def _sample(source: Source) -> Iterator[str]:
         taken = 0
         for piece in part.pieces():
             text = as_text(piece.content)
-            yield text
+            yield from _short(text)
             taken += len(text)
             if taken >= share:
                 break
+
+
+def _short(text: str, length: int = 1 << 14) -> Iterator[str]:
+    """A text in short pieces, cut at spaces: the trainer holds hundreds of them at once."""
+    start = 0
+    while len(text) - start > length:
+        cut = text.rfind(" ", start + 1, start + length)
+        stop = cut if cut > 0 else start + length
+        yield text[start:stop]
+        start = stop
+    yield text[start:]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..core import Streams, trusted
 from .network import Network
 
 _SAMPLES = 2
@@ -28,6 +29,8 @@ class Cost:
     mixed_bytes: float
     """Bytes of such a number in mixed precision, measured; 4 in float32."""
     vocab_size: int
+    positions: int
+    """Tokens per sample."""
 
     def memory(self, batch_size: int, mixed: bool, chunk: int = 0) -> int:
         """About how many bytes training takes at most with this batch on one device.
@@ -35,7 +38,8 @@ class Cost:
         `chunk`: how many positions have logits at the same time; they exist as such, as probabilities and as gradients.
         """
         kept = batch_size * self.kept_values * (self.mixed_bytes if mixed else 4)
-        return int(self.state_bytes + kept + 4 * chunk * self.vocab_size * 4)
+        logits = min(chunk, batch_size * self.positions) * self.vocab_size
+        return int(self.state_bytes + kept + 4 * logits * (self.mixed_bytes if mixed else 4))
 
 
 def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
@@ -58,11 +62,14 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
         kept_values=saved.total // _SAMPLES // 4,  # float32 was counted
         mixed_bytes=network.mixed_bytes,
         vocab_size=network.vocab_size,
+        positions=math.prod(shape),
     )
 
 
 def _features(network: Network, shape: tuple[int, ...]) -> Tensor:
-    return network.features(torch.zeros(_SAMPLES, *shape, dtype=torch.int64), torch.zeros(_SAMPLES))
+    x, t = torch.zeros(_SAMPLES, *shape, dtype=torch.int64), torch.zeros(_SAMPLES)
+    with trusted():  # numbers without values cannot be looked at
+        return network.features(x, t, None, network.draw_dropout(Streams(0, _SAMPLES, device=x.device)))
 
 
 class _SavedBytes(torch.autograd.graph.saved_tensors_hooks):

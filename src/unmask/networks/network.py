@@ -9,12 +9,15 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core import Streams
 
+Dropout = tuple[Tensor, ...]
+"""Factors for the channels of residual branches, 0 where one is dropped; empty: none is."""
+
 
 class Network(nn.Module, ABC):
     """Predicts x_0 from x_t: tokens [B, ...] → logits [B, ..., V].
 
-    Without `streams` the network is deterministic; with them it drops channels, by numbers that are a function of
-    (seed, step, sample), so that a resumed run drops the same ones.
+    A network is a function of its inputs. What it drops in training is drawn before, from numbers that are a function
+    of (seed, step, sample): a resumed run drops the same, and the compiled network holds no randomness.
     """
 
     vocab_size: int
@@ -27,7 +30,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def features(
-        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
     ) -> Tensor:
         """One vector per position, [B, ..., D]. Label `classes` means "no label"."""
 
@@ -35,11 +38,17 @@ class Network(nn.Module, ABC):
     def head(self, features: Tensor) -> Tensor:
         """Logits [..., V] from features [..., D]."""
 
-    def forward(
-        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
-    ) -> Tensor:
+    @abstractmethod
+    def head_parameters(self) -> list[nn.Parameter]:
+        """The parameters that `head` uses."""
+
+    @abstractmethod
+    def draw_dropout(self, streams: Streams) -> Dropout:
+        """What to drop in one pass."""
+
+    def forward(self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None) -> Tensor:
         """Logits at every position. Mind the size: [B, ..., V]."""
-        logits: Tensor = self.head(self.features(x_t, t, label, streams))
+        logits: Tensor = self.head(self.features(x_t, t, label))
         return logits
 
 
@@ -74,16 +83,25 @@ def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = Fa
     return layer
 
 
-def channel_masks(rate: float, branches: int, width: int, streams: Streams | None) -> list[Tensor | None]:
-    """Channel-wise dropout: for each residual branch, factors [B, width] that drop a channel of a whole sample.
-
-    Drawn all at once and before the blocks, so that recomputing a block under activation checkpointing sees the
-    same ones.
-    """
-    if streams is None or rate == 0:
-        return [None] * branches
+def draw_channels(rate: float, branches: int, width: int, streams: Streams) -> Tensor | None:
+    """Channel-wise dropout: for each residual branch, factors [branches, B, width] that drop a channel of a sample."""
+    if rate == 0:
+        return None
     kept = streams.fork("dropout").uniform(branches, width) >= rate
-    return list((kept.float() / (1 - rate)).unbind(1))
+    return (kept.float() / (1 - rate)).transpose(0, 1).contiguous()
+
+
+def per_branch(dropout: Dropout, which: int, branches: int) -> list[Tensor | None]:
+    """The factors [B, width] of each branch."""
+    return list(dropout[which].unbind(0)) if dropout else [None] * branches
+
+
+def in_compute_dtype(x: Tensor) -> Tensor:
+    """The start of a residual stream in the precision that autocast computes in."""
+    kind = x.device.type
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
+        return x
+    return x.to(torch.get_autocast_dtype(kind))
 
 
 def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:

@@ -15,7 +15,17 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
-from .network import HiddenLayer, Network, RMSNorm, channel_masks, linear, maybe_checkpoint
+from .network import (
+    Dropout,
+    HiddenLayer,
+    Network,
+    RMSNorm,
+    draw_channels,
+    in_compute_dtype,
+    linear,
+    maybe_checkpoint,
+    per_branch,
+)
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ class Transformer(Network):
         self.output = linear(config.width, config.vocab_size, zero=True)
 
     def features(
-        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
     ) -> Tensor:
         config = self.config
         check_label(label, config.conditioning.classes)
@@ -192,7 +202,8 @@ class Transformer(Network):
             x = x + self.places.weight[: self._known_places(x.shape[1])]
         c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
         cos, sin = rotations(x.shape[1], config.width // config.heads, x.device)
-        keep = channel_masks(config.dropout, 2 * config.layers, config.width, streams)
+        keep = per_branch(dropout, 0, 2 * config.layers)
+        x = in_compute_dtype(x)
         for i, block in enumerate(self.blocks):
             x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
         x = self.norm(x)
@@ -210,6 +221,13 @@ class Transformer(Network):
         )
         return length
 
+    def draw_dropout(self, streams: Streams) -> Dropout:
+        factors = draw_channels(self.config.dropout, 2 * self.config.layers, self.config.width, streams)
+        return () if factors is None else (factors,)
+
     def head(self, features: Tensor) -> Tensor:
         logits: Tensor = self.output(features)
         return logits
+
+    def head_parameters(self) -> list[nn.Parameter]:
+        return list(self.output.parameters())

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
-from .network import HiddenLayer, Network, channel_masks, linear, maybe_checkpoint
+from .network import Dropout, HiddenLayer, Network, draw_channels, linear, maybe_checkpoint, per_branch
 
 
 @dataclass(frozen=True)
@@ -166,30 +166,44 @@ class PixelNetwork(Network):
         self.up = nn.ModuleList(block(2 * width) for _ in range(config.blocks + 1))
         self.pixel_head = PixelHead(config.vocab_size, config.channels, width, config.groups)
 
+    @property
     @abstractmethod
-    def middle(self, h: Tensor, c: Tensor | None, streams: Streams | None) -> Tensor:
+    def middle_branches(self) -> tuple[int, int]:
+        """How many residual branches the middle has, and how wide they are."""
+
+    @abstractmethod
+    def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
         """[B, width, H, W] → the same, with the condition [B, width]."""
 
     def features(
-        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, streams: Streams | None = None
+        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
     ) -> Tensor:
         config = self.pixels
         check_label(label, self.classes)
         h = self.embedding(as_image(x_t, config.channels))
         c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
-        keep = iter(channel_masks(config.dropout, 2 * config.blocks + 1, config.width, streams))
+        keep = iter(per_branch(dropout, 0, 2 * config.blocks + 1))
         left = [h]
         for block in self.down:
             h = maybe_checkpoint(block, config.checkpoint, h, c, next(keep))
             left.append(h)
-        h = self.middle(h, c, None if streams is None else streams.fork("middle"))
+        h = self.middle(h, c, dropout[1:])
         for block in self.up:
             h = maybe_checkpoint(block, config.checkpoint, torch.cat([h, left.pop()], dim=1), c, next(keep))
         return self.pixel_head.features(h).reshape(*x_t.shape, -1)
 
+    def draw_dropout(self, streams: Streams) -> Dropout:
+        config = self.pixels
+        factors = draw_channels(config.dropout, 2 * config.blocks + 1, config.width, streams)
+        inner = draw_channels(config.dropout, *self.middle_branches, streams)
+        return () if factors is None or inner is None else (factors, inner)
+
     def head(self, features: Tensor) -> Tensor:
         logits: Tensor = self.pixel_head.output(features)
         return logits
+
+    def head_parameters(self) -> list[nn.Parameter]:
+        return list(self.pixel_head.output.parameters())
 
 
 class UNet(PixelNetwork):
@@ -203,7 +217,11 @@ class UNet(PixelNetwork):
         self.attention = PixelAttention(config.width, config.groups)
         self.after = ResidualBlock(config.width, config.width, config.groups, conditioned)
 
-    def middle(self, h: Tensor, c: Tensor | None, streams: Streams | None) -> Tensor:
-        keep = channel_masks(self.config.dropout, 2, self.config.width, streams)
+    @property
+    def middle_branches(self) -> tuple[int, int]:
+        return 2, self.config.width
+
+    def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
+        keep = per_branch(dropout, 0, 2)
         result: Tensor = self.after(self.attention(self.before(h, c, keep[0])), c, keep[1])
         return result

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core import Streams
 from ..mistakes import require
 from .conditioning import Conditioning
-from .network import channel_masks, linear, maybe_checkpoint
+from .network import Dropout, linear, maybe_checkpoint, per_branch
 from .transformer import Block, TransformerConfig, rotations
 from .unet import PixelConfig, PixelNetwork
 
@@ -60,7 +59,11 @@ class UViT(PixelNetwork):
         self.into, self.out = linear(flat, inner), linear(inner, flat, zero=True)
         self.layers = nn.ModuleList(Block(config.transformer) for _ in range(config.layers))
 
-    def middle(self, h: Tensor, c: Tensor | None, streams: Streams | None) -> Tensor:
+    @property
+    def middle_branches(self) -> tuple[int, int]:
+        return 2 * self.config.layers, self.config.transformer_width
+
+    def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
         config = self.config
         require(
             h.shape[2] % config.patch == 0 and h.shape[3] % config.patch == 0,
@@ -72,7 +75,7 @@ class UViT(PixelNetwork):
         tokens = self.into(F.pixel_unshuffle(h, config.patch).flatten(2).transpose(1, 2))
         inner = F.silu(self.condition_inner(c)) if self.condition_inner is not None and c is not None else None
         cos, sin = rotations(tokens.shape[1], config.transformer_width // config.heads, h.device)
-        keep = channel_masks(config.dropout, 2 * config.layers, config.transformer_width, streams)
+        keep = per_branch(dropout, 0, 2 * config.layers)
         for i, layer in enumerate(self.layers):
             tokens = maybe_checkpoint(layer, config.checkpoint, tokens, cos, sin, inner, keep[2 * i], keep[2 * i + 1])
         patches = self.out(tokens).transpose(1, 2)

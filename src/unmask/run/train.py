@@ -64,14 +64,20 @@ def train(
     vocabulary, facts = run.vocabulary, run.facts
     with ExitStack() as stack:
         sinks = [stack.enter_context(sink(run, done)) for sink in (metrics_file, *(SINKS[name] for name in log))]
-        for report in trainer.steps():
+
+        def take(report: Report) -> None:
             if report.preview is not None:
                 write_preview(run.folder / SAMPLES, report.step, report.preview, vocabulary, facts)
             for sink in sinks:
                 sink(report)
+
+        for report in trainer.steps():
+            take(report)
             try:
                 yield report
             except GeneratorExit:
-                if report.saved is None:
+                for late in trainer.late_reports():
+                    take(late)
+                if report.saved is None or trainer.done > report.step:
                     trainer.save()
                 raise

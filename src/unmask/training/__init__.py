@@ -4,7 +4,7 @@ from .average import Average
 from .checkpoint import Snapshot
 from .genmd4 import GenMD4, GenMD4Config
 from .loop import Bits, Report, Trainer, TrainingConfig
-from .loss import charge_chunks, chunked_nelbo
+from .loss import Loss, charge_chunks, masked_loss
 from .md4 import MD4, MD4Config
 from .method import Method
 from .optimizer import OptimizerConfig, Optimizers, build_optimizer
@@ -16,6 +16,7 @@ __all__ = [
     "Bits",
     "GenMD4",
     "GenMD4Config",
+    "Loss",
     "MD4Config",
     "Method",
     "OptimizerConfig",
@@ -27,6 +28,6 @@ __all__ = [
     "TrainingConfig",
     "build_optimizer",
     "charge_chunks",
-    "chunked_nelbo",
+    "masked_loss",
     "rate_factor",
 ]

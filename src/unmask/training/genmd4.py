@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from ..core import Process, Streams, TokenPolynomial, TokenTime, log_q_mask, rloo
 from ..mistakes import require
 from ..networks import Network
-from .loss import chunked_nelbo
 from .method import Method
 
 SMALLEST, LARGEST = 0.2, 5.0
@@ -69,17 +68,21 @@ class GenMD4(Method):
         label: Tensor | None = None,
         strata: int | None = None,
     ) -> Tensor:
-        estimator = self.estimator()
+        w = self.weights()
+        estimator = self._estimator(w)
         process, losses, log_q = estimator.process, [], []
         for draw in estimator.draw_pair(x_0, streams, valid=valid, strata=strata):
-            features = self.network.features(process.hide(x_0, draw.mask), draw.t, label, streams)
-            losses.append(chunked_nelbo(self.network, features, x_0, draw, estimator).total)
+            losses.append(self._charge(x_0, draw, estimator, streams, label, (w,)))
             log_q.append(log_q_mask(process, x_0, draw, valid))
-        return rloo(*losses, *log_q)
+        surrogate = rloo(*(loss.nelbo.total for loss in losses), *log_q)
+        return 0.5 * (losses[0].total + losses[1].total) + (surrogate - surrogate.detach()).sum()
 
     def estimator(self) -> TokenTime:
+        return self._estimator(self.weights())
+
+    def _estimator(self, w: Tensor) -> TokenTime:
         """With the present exponents; gradients flow to them."""
-        return TokenTime(Process(TokenPolynomial(self.weights()), self.network.vocab_size))
+        return TokenTime(Process(TokenPolynomial(w), self.network.vocab_size))
 
     def own_parameters(self) -> list[Tensor]:
         return list(self.weights.parameters())

@@ -6,7 +6,8 @@ A run that is stopped, killed or moved goes on from its last checkpoint with the
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..core import Streams, cosine_grid, estimate_nelbo
+from ..core import Streams, cosine_grid, estimate_nelbo, trusted
 from ..data import Batch, Split
 from ..data.order import Indices
 from ..mistakes import fail, require
 from ..sampling import blank, sample
 from . import checkpoint
 from .average import Average
+from .feed import Fed, Feed
 from .loss import charge_chunks
 from .method import Method
 from .optimizer import OptimizerConfig, build_optimizer
@@ -44,6 +46,8 @@ class TrainingConfig:
     """Weights, order of the data and all noise follow from this number."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Of the arithmetic; weights and losses are always fp32. auto: bf16 on a GPU, fp32 elsewhere."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Compile the network and the loss (torch.compile). auto: on a GPU."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     rate: RateConfig = field(default_factory=RateConfig)
     clip: float = 1.0
@@ -75,13 +79,9 @@ class TrainingConfig:
         seed, good = self.seed, 0 <= self.seed < 2**64
         require(good, "seed is out of range", got=seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
         require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
-        require(
-            self.precision in ("auto", "bf16", "fp32"),
-            "unknown precision",
-            got=self.precision,
-            allowed="auto, bf16, fp32",
-            do="name one of them",
-        )
+        for name, choices in (("precision", ("auto", "bf16", "fp32")), ("compile", ("auto", "on", "off"))):
+            value = getattr(self, name)
+            require(value in choices, f"unknown {name}", got=value, allowed=", ".join(choices), do="name one of them")
         micro = self.micro_batch
         require(
             micro is None or (micro >= 1 and self.batch_size % micro == 0),
@@ -121,6 +121,20 @@ class Report:
     saved: Path | None = None
 
 
+@dataclass(frozen=True)
+class _Launched:
+    """A step whose result may still be on its way from the device."""
+
+    step: int
+    """Steps done with it."""
+    values: Tensor
+    """Loss in bits and norm of the gradient, on the host when `ready`."""
+    ready: torch.cuda.Event | None
+    tokens: int
+    rows: Indices
+    rate: float
+
+
 class Trainer:
     """A method, its optimiser and its data; `steps()` trains and yields."""
 
@@ -133,12 +147,22 @@ class Trainer:
         folder: Path,
         device: torch.device,
     ):
-        self.config, self.method, self.device = config, method.to(device), device
+        self.config, self.device, cuda = config, device, device.type == "cuda"
+        self.method = method.to(device)
+        if cuda:  # convolutions are faster with their channels last
+            method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if config.compile == "on" or (config.compile == "auto" and cuda):
+            method.compile_parts()
         self.train, self.valid, self.folder = train, valid, folder
+        self.feed = Feed(train, config.seed, config.batch_size, device)
         self.optimizer = build_optimizer(config.optimizer, method.network, method.own_parameters())
         self.average = Average(method, config.average)
         self.done = 0
         self.best: tuple[float, int] | None = None
+        self._first = 0
+        """The first step of this process: checked in full, the later ones trusted."""
+        self._late: _Launched | None = None
+        self._clock = time.perf_counter()
 
     def resume(self, warn: Callable[[str], None] = print) -> int:
         """Go to the newest whole checkpoint, if there is one; returns the steps done."""
@@ -148,7 +172,7 @@ class Trainer:
             self.method.load_state_dict(found.weights)
             self.average.load(found.average)
             self.optimizer.load(self.method, found.optimizer)
-            self.done = found.step
+            self.done = self._first = found.step
             self.best = tuple(found.numbers["best"]) if found.numbers.get("best") else None
         return self.done
 
@@ -162,65 +186,91 @@ class Trainer:
         return path
 
     def steps(self) -> Iterator[Report]:
-        """Train from where we are to the last step."""
-        config = self.config
-        while self.done < config.steps:
-            start = time.perf_counter()
-            rate = rate_factor(config.rate, self.done, config.steps)
-            loss, tokens, norm = self._step(self.done, rate)
-            self.done += 1
-            seconds = time.perf_counter() - start
-            last = self.done == config.steps
-            look = last or self.done % config.validate_every == 0
-            validation, preview = (self.validate(), self.preview()) if look else (None, None)
-            better = validation is not None and (self.best is None or validation.mean < self.best[0])
-            if validation is not None and better:
-                self.best = (validation.mean, self.done)
-            saved = self.save() if last or better or self.done % config.save_every == 0 else None
-            yield Report(self.done, loss, tokens, seconds, norm, rate, validation, preview, saved)
+        """Train from where we are to the last step.
 
-    def _step(self, step: int, rate: float) -> tuple[float, int, float]:
+        On a GPU a step is reported when the next one is under way, so that the device never waits for the host.
+        """
+        config = self.config
+        self._clock = time.perf_counter()
+        while self.done < config.steps:
+            launched = self._launch(self.done)
+            self.done += 1
+            yield from self.late_reports()
+            last = self.done == config.steps
+            look, save = last or self.done % config.validate_every == 0, last or self.done % config.save_every == 0
+            self._late = launched
+            if look or save or launched.ready is None:
+                for report in self.late_reports():
+                    yield self._looked_after(report, look, save) if look or save else report
+
+    def late_reports(self) -> Iterator[Report]:
+        """The report of a step that was launched and not reported yet, if there is one."""
+        late, self._late = self._late, None
+        if late is not None:
+            yield self._report(late)
+
+    def _looked_after(self, report: Report, look: bool, save: bool) -> Report:
+        """Validation, preview and checkpoint after a step."""
+        validation, preview = (self.validate(), self.preview()) if look else (None, None)
+        better = validation is not None and (self.best is None or validation.mean < self.best[0])
+        if validation is not None and better:
+            self.best = (validation.mean, self.done)
+        saved = self.save() if save or better else None
+        self._clock = time.perf_counter()
+        return replace(report, validation=validation, preview=preview, saved=saved)
+
+    def _launch(self, step: int) -> _Launched:
         """One update from micro-batches whose noise is numbered by their place in the batch."""
         config = self.config
-        batch = self.train.batch(config.seed, step, config.batch_size)
-        total = _count(batch)
+        batch = self.feed.batch(step)
         micro = config.micro_batch or config.batch_size
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         self.optimizer.zero_grad()
         for start in range(0, config.batch_size, micro):
-            part = self._loss(batch, slice(start, start + micro), step) / total
+            with trusted() if step > self._first else nullcontext():
+                part = self._loss(batch, slice(start, start + micro), step) / batch.tokens
             torch.autograd.backward(part)
             loss += part.detach()
         norm = nn.utils.clip_grad_norm_(self.method.parameters(), config.clip)
-        bits = loss.item() * BITS
+        rate = rate_factor(config.rate, step, config.steps)
+        self.optimizer.step(rate)
+        self.average.update(step)
+        values, ready = _to_host(torch.stack([loss * BITS, norm.double()]))
+        return _Launched(step + 1, values, ready, batch.tokens, batch.rows, rate)
+
+    def _report(self, launched: _Launched) -> Report:
+        if launched.ready is not None:
+            launched.ready.synchronize()
+        bits, norm = launched.values.tolist()
         if not math.isfinite(bits):
             fail(
-                f"the loss at step {step} is not finite",
-                got=f"{bits} on rows {batch.rows[:8].tolist()}…",
+                f"the loss at step {launched.step - 1} is not finite",
+                got=f"{bits} on rows {launched.rows[:8].tolist()}…",
                 allowed="a finite loss",
                 do="lower the learning rate, lengthen the warm-up, or look at these rows",
             )
-        self.optimizer.step(rate)
-        self.average.update(step)
-        return bits, total, norm.item()
+        start, self._clock = self._clock, time.perf_counter()
+        return Report(launched.step, bits, launched.tokens, self._clock - start, norm, launched.rate)
 
-    def _loss(self, batch: Batch, part: slice, step: int) -> Tensor:
+    def _loss(self, batch: Fed, part: slice, step: int) -> Tensor:
         """The summed loss of a micro-batch, nats."""
         config = self.config
-        x_0, valid, label = self._tensors(batch, part)
+        x_0, valid, label = (None if t is None else t[part] for t in (batch.x_0, batch.valid, batch.label))
         streams = Streams(config.seed, torch.arange(config.batch_size, device=self.device)[part], step)
+        if not self.method.network.classes:
+            label = None
         if label is not None:  # the class after the last means "no label"
             hidden = streams.fork("labels").uniform() < config.label_dropout
             label = label.masked_fill(hidden, self.method.network.classes)
         with self._precision():
-            losses: Tensor = self.method(x_0, streams, valid=valid, label=label, strata=config.batch_size)
-        return losses.sum()
+            loss: Tensor = self.method(x_0, streams, valid=valid, label=label, strata=config.batch_size)
+        return loss
 
-    def _tensors(self, batch: Batch, part: slice = slice(None)) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def _tensors(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Tokens, which of them count, and classes if the network knows any, on the device."""
         labels = batch.labels if self.method.network.classes else None
         x_0, *rest = (
-            None if array is None else torch.from_numpy(array[part]).to(self.device)
+            None if array is None else torch.from_numpy(array).to(self.device)
             for array in (batch.tokens, batch.valid, labels)
         )
         return x_0, *rest  # type: ignore[return-value]  # tokens are never None
@@ -278,5 +328,11 @@ class Trainer:
         return torch.from_numpy(self.train.lengths) if self.train.padded else None
 
 
-def _count(batch: Batch) -> int:
-    return int(batch.tokens.size if batch.valid is None else batch.valid.sum())
+def _to_host(values: Tensor) -> tuple[Tensor, torch.cuda.Event | None]:
+    """A copy on the host, and the event after which it is there."""
+    if values.device.type != "cuda":
+        return values, None
+    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    ready.record()
+    return copy, ready

@@ -1,37 +1,120 @@
-"""The loss without a [B, N, V] tensor: the head and the loss only at masked positions, a few thousand at a time."""
+"""The loss without a [B, N, V] tensor: the head and the loss only at masked positions, some of them at a time.
+
+The gradients of a chunk are computed right after its losses, while its logits exist, and kept instead of them: nothing
+is computed twice. That is possible because the training loss is a weighted sum whose weights are known beforehand.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-from ..core import Draw, Estimator, Nelbo, Rows, assemble
+from ..core import Draw, Estimator, Nelbo, Rows
 from ..networks import Network
 
-CHUNK = 4096
-"""Masked positions whose logits exist at the same time."""
+LOGITS = 1 << 28
+"""How many logits may exist at the same time."""
+
+Losses = Callable[[Network, Tensor, Rows, Draw, Estimator], Tensor]
 
 
-def chunked_nelbo(
-    network: Network, features: Tensor, x_0: Tensor, draw: Draw, estimator: Estimator, chunk: int = CHUNK
-) -> Nelbo:
-    """The estimator's bound from the network's features [B, ..., D].
+@dataclass(frozen=True)
+class Loss:
+    """The bound of a batch, nats."""
 
-    Logits of a chunk are made, used, and made again in the backward pass, so that memory holds chunk × V of them
-    instead of all. The value and the gradients are those of `estimator.nelbo(network.head(features[mask]), …)`.
+    total: Tensor
+    """Summed over the sequences; differentiable."""
+    nelbo: Nelbo
+    """Of each sequence; values only."""
+
+
+def chunk_size(vocab_size: int) -> int:
+    """How many positions have logits at the same time."""
+    return max(1, LOGITS // vocab_size)
+
+
+def head_losses(network: Network, hidden: Tensor, rows: Rows, draw: Draw, estimator: Estimator) -> Tensor:
+    """What each of these positions costs [R], from their features [R, D]."""
+    return estimator.losses(network.head(hidden), rows, draw)
+
+
+def masked_loss(
+    network: Network,
+    features: Tensor,
+    x_0: Tensor,
+    draw: Draw,
+    estimator: Estimator,
+    *,
+    learned: Sequence[Tensor] = (),
+    losses: Losses = head_losses,
+    chunk: int | None = None,
+) -> Loss:
+    """The estimator's bound from the network's features [B, ..., D]; the value and the gradients are those of
+
+        estimator.nelbo(network.head(features[mask]), x_0, draw).total.sum()
+
+    `learned`: tensors besides the network's that the estimator's losses depend on (GenMD4's w).
     """
-    rows, hidden = Rows.of(x_0, draw.mask), features[draw.mask]
+    rows = Rows.of(x_0, draw.mask, draw.count)
+    hidden = features.flatten(0, -2).index_select(0, rows.index)
+    weight = draw.weight.index_select(0, rows.sequence)
+    size = chunk or chunk_size(network.vocab_size)
+    parts = [slice(start, start + size) for start in range(0, len(hidden), size)]
 
-    def losses(hidden: Tensor, part: Rows) -> Tensor:
-        return estimator.losses(network.head(hidden), part, draw)
+    def part_losses(hidden: Tensor, part: slice) -> Tensor:
+        return losses(network, hidden, rows.part(part), draw, estimator)
 
-    parts = [
-        checkpoint(losses, hidden[start : start + chunk], rows.part(start, start + chunk), use_reentrant=False)
-        for start in range(0, len(hidden), chunk)
-    ]
-    return assemble(torch.cat(parts) if parts else features.new_zeros(0), draw)
+    tensors = (hidden, *network.head_parameters(), *learned)
+    total, values = _ChunkGradients.apply(part_losses, parts, weight, *tensors)  # type: ignore[no-untyped-call]
+    ends = draw.control + draw.reconstruction + draw.prior
+    laid_out = values.new_zeros(x_0.numel()).index_copy(0, rows.index, values).view(len(x_0), -1)
+    diffusion = (draw.weight * laid_out.sum(1)).detach() + draw.control.detach()
+    nelbo = Nelbo(diffusion, draw.reconstruction.detach(), draw.prior.detach())
+    return Loss(total + ends.sum(), nelbo)
+
+
+class _ChunkGradients(torch.autograd.Function):
+    """Σ weight·losses, part by part, the gradient of each part taken at once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        losses: Callable[[Tensor, slice], Tensor],
+        parts: list[slice],
+        weight: Tensor,
+        hidden: Tensor,
+        *parameters: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        wanted = [hidden, *parameters] if any(ctx.needs_input_grad) else []
+        gradients = [torch.zeros_like(tensor) for tensor in wanted]
+        values = [weight.new_zeros(0)]
+        for part in parts:
+            with torch.set_grad_enabled(bool(wanted)):
+                own = hidden[part].detach().requires_grad_(bool(wanted))
+                found = losses(own, part)
+            values.append(found.detach().to(weight.dtype))
+            if wanted:
+                with torch.autocast(hidden.device.type, enabled=False):
+                    factors = weight[part].to(found.dtype)
+                    first, *rest = torch.autograd.grad(found, [own, *parameters], factors, allow_unused=True)
+                gradients[0][part] = first
+                for sum_so_far, more in zip(gradients[1:], rest, strict=True):
+                    if more is not None:
+                        sum_so_far += more
+        ctx.save_for_backward(*gradients)
+        together = torch.cat(values)
+        ctx.mark_non_differentiable(together)
+        return (weight * together).sum(), together
+
+    @staticmethod
+    def backward(ctx: Any, total: Tensor, values: Tensor) -> tuple[Tensor | None, ...]:
+        del values
+        return None, None, None, *((total * tensor).to(tensor.dtype) for tensor in ctx.saved_tensors)
 
 
 def charge_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:
     """For `estimate_nelbo`: charge a draw to a network without logits at every position."""
     features = network.features(estimator.process.hide(x_0, draw.mask), draw.t, label)
-    return chunked_nelbo(network, features, x_0, draw, estimator)
+    return masked_loss(network, features, x_0, draw, estimator).nelbo

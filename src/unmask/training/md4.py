@@ -25,11 +25,12 @@ from ..core import (
     UniformK,
     balanced,
     lattice,
+    paired,
     stratified,
 )
+from ..core.points import Spread
 from ..mistakes import require
 from ..networks import Network
-from .loss import chunked_nelbo
 from .method import Method
 
 SCHEDULES: dict[str, Callable[[float], Schedule]] = {
@@ -38,10 +39,11 @@ SCHEDULES: dict[str, Callable[[float], Schedule]] = {
     "geometric": lambda _: Geometric(),
     "polynomial": lambda exponent: Polynomial(exponent),
 }
-MASKS: dict[str, Callable[[Process, KLaw], Estimator]] = {
-    "exact-k": lambda process, law: ExactK(process, stratified, law),
-    "independent": lambda process, _: ContinuousTime(process, lattice),
+MASKS: dict[str, Callable[[Process, KLaw, Spread], Estimator]] = {
+    "exact-k": lambda process, law, spread: ExactK(process, spread, law),
+    "independent": lambda process, law, spread: ContinuousTime(process, lattice),  # noqa: ARG005
 }
+"""How masks are drawn; exact-k in pairs where the batch is even, which makes its shape constant."""
 
 
 def _as_drawn(draw: Draw, tokens: Tensor) -> Draw:
@@ -118,7 +120,8 @@ class MD4(Method):
     def __init__(self, network: Network, config: MD4Config, schedule: Schedule):
         super().__init__(network)
         self.process = Process(schedule, network.vocab_size)
-        self._training = MASKS[config.masks](self.process, config.law())
+        self._even = MASKS[config.masks](self.process, config.law(), paired)
+        self._odd = MASKS[config.masks](self.process, config.law(), stratified)
         bound_as_drawn = config.weighting == "elbo" and config.k_law == "uniform"
         self._weigh = _as_drawn if bound_as_drawn else WEIGHTINGS[config.weighting]
 
@@ -131,11 +134,11 @@ class MD4(Method):
         label: Tensor | None = None,
         strata: int | None = None,
     ) -> Tensor:
-        draw = self._training.draw(x_0, streams, valid=valid, strata=strata)
+        estimator = self._even if (strata or len(x_0)) % 2 == 0 else self._odd
+        draw = estimator.draw(x_0, streams, valid=valid, strata=strata)
         tokens = (draw.mask.new_ones(draw.mask.shape) if valid is None else valid).flatten(1).sum(1)
         draw = self._weigh(draw, tokens)
-        features = self.network.features(self.process.hide(x_0, draw.mask), draw.t, label, streams)
-        return chunked_nelbo(self.network, features, x_0, draw, self._training).total
+        return self._charge(x_0, draw, estimator, streams, label).total
 
     def estimator(self) -> Estimator:
         return ExactK(self.process, balanced, PowerK(0.5))

@@ -1,11 +1,14 @@
 """What is trained: a network together with the objective it is trained on. One class for each method."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from ..core import Estimator, Streams
+from ..core import Draw, Estimator, Streams
 from ..networks import Network
+from .loss import Loss, head_losses, masked_loss
 
 
 class Method(nn.Module, ABC):
@@ -14,6 +17,12 @@ class Method(nn.Module, ABC):
     def __init__(self, network: Network):
         super().__init__()
         self.network = network
+        self._features, self._losses = network.features, head_losses
+
+    def compile_parts(self, **options: Any) -> None:
+        """Compile the network and the losses of a chunk, each as one graph of constant shape (`torch.compile`)."""
+        self._features = torch.compile(self.network.features, fullgraph=True, dynamic=False, **options)
+        self._losses = torch.compile(head_losses, fullgraph=True, dynamic=False, **options)
 
     @abstractmethod
     def forward(
@@ -25,7 +34,7 @@ class Method(nn.Module, ABC):
         label: Tensor | None = None,
         strata: int | None = None,
     ) -> Tensor:
-        """The training loss of each sequence [B], nats; `strata` is the global batch the draws are spread over."""
+        """The training loss summed over the batch, nats; `strata` is the global batch the draws are spread over."""
 
     @abstractmethod
     def estimator(self) -> Estimator:
@@ -34,3 +43,19 @@ class Method(nn.Module, ABC):
     def own_parameters(self) -> list[Tensor]:
         """What the method learns besides the network; it gets a learning rate of its own."""
         return []
+
+    def _charge(
+        self,
+        x_0: Tensor,
+        draw: Draw,
+        estimator: Estimator,
+        streams: Streams,
+        label: Tensor | None,
+        learned: tuple[Tensor, ...] = (),
+    ) -> Loss:
+        """The bound of a draw."""
+        t = draw.t.float()  # as a network sees it: one shape and one kind of number for the compiled one
+        dropout = self.network.draw_dropout(streams)
+        features = self._features(estimator.process.hide(x_0, draw.mask), t, label, dropout)
+        losses = head_losses if draw.count is None else self._losses  # compiled for one shape only
+        return masked_loss(self.network, features, x_0, draw, estimator, learned=learned, losses=losses)

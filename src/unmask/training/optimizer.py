@@ -107,8 +107,7 @@ def _adamw_over(config: OptimizerConfig, parameters: list[nn.Parameter], network
     decays = [p for p in parameters if p.ndim >= 2 and id(p) not in embeddings]
     spared = [p for p in parameters if p.ndim < 2 or id(p) in embeddings]
     groups = [{"params": decays, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
-    fused = all(p.is_cuda for p in parameters)
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, fused=fused)
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, fused=True)
 
 
 BUILDERS: dict[str, Callable[[OptimizerConfig, nn.Module], list[torch.optim.Optimizer]]] = {

@@ -1,0 +1,63 @@
+"""Batches, read one step ahead in a thread and sent to the device without waiting for it."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..data import Batch, Split
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A batch on the device."""
+
+    x_0: Tensor
+    valid: Tensor | None
+    label: Tensor | None
+    rows: NDArray[np.int64]
+    """Their numbers, for error messages."""
+    tokens: int
+    """How many count."""
+
+
+@dataclass(frozen=True)
+class _Host:
+    """A batch in memory that the device can read by itself."""
+
+    tensors: tuple[Tensor | None, Tensor | None, Tensor | None]
+    rows: NDArray[np.int64]
+    tokens: int
+
+
+class Feed:
+    """The training batches of a split, a function of the step."""
+
+    def __init__(self, split: Split, seed: int, batch_size: int, device: torch.device):
+        self.split, self.seed, self.batch_size, self.device = split, seed, batch_size, device
+        self._reader = ThreadPoolExecutor(1, "unmask-feed")
+        self._ahead: tuple[int, Future[_Host]] | None = None
+
+    def batch(self, step: int) -> Fed:
+        """The batch of a step; the next one is read meanwhile."""
+        ready = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else None
+        host = self._read(step) if ready is None else ready.result()
+        self._ahead = step + 1, self._reader.submit(self._read, step + 1)
+        x_0, valid, label = (None if t is None else t.to(self.device, non_blocking=True) for t in host.tensors)
+        return Fed(x_0, valid, label, host.rows, host.tokens)  # type: ignore[arg-type]  # tokens are never None
+
+    def _read(self, step: int) -> _Host:
+        batch: Batch = self.split.batch(self.seed, step, self.batch_size)
+        tokens = int(batch.tokens.size if batch.valid is None else batch.valid.sum())
+        return _Host(
+            (self._pinned(batch.tokens), self._pinned(batch.valid), self._pinned(batch.labels)), batch.rows, tokens
+        )
+
+    def _pinned(self, array: NDArray[np.generic] | None) -> Tensor | None:
+        if array is None:
+            return None
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory() if self.device.type == "cuda" else tensor

@@ -1,0 +1,69 @@
+"""Compiled training: one graph, compiled once, and the numbers it had before.
+
+The compiler's own backend needs a C++ compiler, which a machine need not have; what can go wrong on our side (breaks in
+the graph, shapes or numbers that change, gradients) shows with `aot_eager`, which traces the same graphs and runs them.
+"""
+
+import shutil
+
+import pytest
+import torch
+
+from unmask.core import Streams, trusted
+from unmask.networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
+from unmask.training import GenMD4Config, MD4Config
+
+V = 11
+SEEING = Conditioning(time=True)
+CASES = {
+    "transformer": (TransformerConfig(V, 2, 2, 16, dropout=0.1), MD4Config(), (24,)),
+    "transformer with time": (TransformerConfig(V, 2, 2, 16, conditioning=SEEING), MD4Config(), (24,)),
+    "genmd4": (TransformerConfig(V, 1, 2, 16, conditioning=SEEING), GenMD4Config(), (24,)),
+    "unet": (UNetConfig(V, 3, 1, 8, 4, dropout=0.1), MD4Config(k_law="bell", weighting="ce"), (4, 4, 3)),
+    "uvit": (UViTConfig(V, 3, 1, 8, 4, layers=1, heads=2, transformer_width=16), MD4Config(), (4, 4, 3)),
+}
+BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.skipif(not shutil.which("g++"), reason="no g++"))]
+
+
+def steps(config, method_config, shape, backend=None):
+    """Losses and gradients of three steps at the same weights, compiled or not."""
+    torch.manual_seed(0)
+    network = config.build()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    method = method_config.build(network)
+    if backend:
+        torch._dynamo.reset()
+        method.compile_parts(backend=backend)
+    found = []
+    for step in range(3):
+        x_0 = (Streams(7, 6, step=step).uniform(*shape) * V).long()
+        method.zero_grad()
+        with trusted():
+            loss = method(x_0, Streams(0, 6, step=step))
+        loss.backward()
+        found.append([loss.detach(), *(p.grad.clone() for p in method.parameters() if p.grad is not None)])
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiling_changes_nothing_but_rounding(name, backend):
+    if backend == "inductor" and name != "transformer":
+        pytest.skip("one is enough, it takes a while")
+    plain = steps(*CASES[name])
+    compiled = steps(*CASES[name], backend)
+    for a, b in zip(plain, compiled, strict=True):
+        for x, y in zip(a, b, strict=True):
+            torch.testing.assert_close(y, x, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n != "genmd4"])
+def test_one_graph_compiled_once(name):
+    """Masks, times, seeds and steps change; neither the network nor the loss is compiled again."""
+    torch._dynamo.utils.counters.clear()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        steps(*CASES[name], "eager")
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
+    assert not torch._dynamo.utils.counters["graph_break"]
