@@ -171,9 +171,9 @@ def test_transformer_learns_a_rule(mlp):
 
 
 def test_rotary_attention_depends_on_distance_only():
-    from unmask.networks.transformer import rotate, rotations
+    from unmask.networks.transformer import Rotations, rotate
 
-    cos, sin = rotations(10, 8, torch.device("cpu"))
+    cos, sin = Rotations(8)(10)
     q, k = torch.randn(2, 1, 1, 1, 8, generator=torch.Generator().manual_seed(0)).expand(2, 1, 10, 1, 8)
     scores = torch.einsum("bnhd,bmhd->nm", rotate(q, cos, sin), rotate(k, cos, sin))
     for distance in range(-9, 10):

@@ -4,6 +4,7 @@ The compiler's own backend needs a C++ compiler, which a machine need not have; 
 the graph, shapes or numbers that change, gradients) shows with `aot_eager`, which traces the same graphs and runs them.
 """
 
+import dataclasses
 import shutil
 
 import pytest
@@ -25,7 +26,7 @@ CASES = {
 BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.skipif(not shutil.which("g++"), reason="no g++"))]
 
 
-def steps(config, method_config, shape, backend=None):
+def steps(config, method_config, shape, backend=None, whole=False):
     """Losses and gradients of three steps at the same weights, compiled or not."""
     torch.manual_seed(0)
     network = config.build()
@@ -35,7 +36,7 @@ def steps(config, method_config, shape, backend=None):
     method = method_config.build(network)
     if backend:
         torch._dynamo.reset()
-        method.compile_parts(backend=backend)
+        method.compile_parts(whole, backend=backend)
     found = []
     for step in range(3):
         x_0 = (Streams(7, 6, step=step).uniform(*shape) * V).long()
@@ -49,21 +50,32 @@ def steps(config, method_config, shape, backend=None):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_compiling_changes_nothing_but_rounding(name, backend):
-    if backend == "inductor" and name != "transformer":
+@pytest.mark.parametrize("whole", [False, True], ids=["blocks", "whole"])
+def test_compiling_changes_nothing_but_rounding(name, backend, whole):
+    if backend == "inductor" and (name != "transformer" or whole):
         pytest.skip("one is enough, it takes a while")
     plain = steps(*CASES[name])
-    compiled = steps(*CASES[name], backend)
+    compiled = steps(*CASES[name], backend, whole)
     for a, b in zip(plain, compiled, strict=True):
         for x, y in zip(a, b, strict=True):
             torch.testing.assert_close(y, x, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n != "genmd4"])
-def test_one_graph_compiled_once(name):
-    """Masks, times, seeds and steps change; neither the network nor the loss is compiled again."""
+GRAPHS = {  # of the network by blocks: kinds of block; the loss is one more
+    "transformer": 1,
+    "transformer with time": 1,
+    "unet": 4,  # down, up, middle and the last layer
+    "uvit": 4,  # down, up, the transformer's and the last layer
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("whole", [False, True], ids=["blocks", "whole"])
+def test_each_graph_is_compiled_once(name, whole):
+    """Masks, times, seeds and steps change, and there are many blocks: nothing is compiled a second time."""
     torch._dynamo.utils.counters.clear()
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        steps(*CASES[name], "eager")
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
+    config, *rest = CASES[name]
+    config = dataclasses.replace(config, **({"layers": 3} if "transformer" in name else {"blocks": 3}))
+    steps(config, *rest, "eager", whole)
     assert not torch._dynamo.utils.counters["graph_break"]
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 1 + (1 if whole else GRAPHS[name])

@@ -89,6 +89,12 @@ class Rows:
             index = flat.to(torch.uint8).sort(descending=True, stable=True).indices[:count]
         return cls(index // x_0[0].numel(), x_0.flatten()[index].long(), index)
 
+    def padded(self, count: int) -> "Rows":
+        """With the first row repeated at the end until there are so many."""
+        extra = count - len(self.index)
+        fill = (torch.cat([t, t[:1].expand(extra)]) for t in (self.sequence, self.target, self.index))
+        return Rows(*fill)
+
     def part(self, part: slice) -> "Rows":
         """Some of the rows."""
         return Rows(self.sequence[part], self.target[part], self.index[part])

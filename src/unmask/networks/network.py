@@ -1,6 +1,8 @@
 """What every network offers, and the small parts they share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core import Streams
 
+Runner = Callable[..., Tensor]
+"""(block, *inputs) → the block's output."""
 Dropout = tuple[Tensor, ...]
 """Factors for the channels of residual branches, 0 where one is dropped; empty: none is."""
 
@@ -27,6 +31,14 @@ class Network(nn.Module, ABC):
     """The number of classes it knows; label `classes` means "no label"."""
     sees_time: bool = False
     """Whether its predictions depend on t."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run: Runner = run_block
+
+    def compile_blocks(self, **options: Any) -> None:
+        """Compile the blocks (`torch.compile`): one graph for all of a kind, so that it takes seconds at any depth."""
+        self._run = torch.compile(run_block, fullgraph=True, dynamic=False, **options)
 
     @abstractmethod
     def features(
@@ -83,6 +95,13 @@ def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = Fa
     return layer
 
 
+def output_map(width: int, vocab_size: int) -> nn.Linear:
+    """Features → logits, starting at zero. The rows are rounded up to a multiple of 64, which matrix units like better;
+    what lies beyond the vocabulary is cut off and never learns.
+    """
+    return linear(width, -(-vocab_size // 64) * 64, zero=True)
+
+
 def draw_channels(rate: float, branches: int, width: int, streams: Streams) -> Tensor | None:
     """Channel-wise dropout: for each residual branch, factors [branches, B, width] that drop a channel of a sample."""
     if rate == 0:
@@ -104,10 +123,15 @@ def in_compute_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind))
 
 
-def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:
-    """Run a block, keeping its activations or recomputing them in the backward pass."""
-    recompute = use and torch.is_grad_enabled()
-    result: Tensor = (
-        checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False) if recompute else block(*inputs)
-    )
+def run_block(block: nn.Module, *inputs: Tensor | None) -> Tensor:
+    """A block's output; a function, so that one compiled version serves all blocks of a kind."""
+    result: Tensor = block(*inputs)
     return result
+
+
+def maybe_checkpoint(run: Runner, block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:
+    """Run a block, keeping its activations or recomputing them in the backward pass."""
+    if use and torch.is_grad_enabled():
+        result: Tensor = checkpoint(run, block, *inputs, use_reentrant=False, preserve_rng_state=False)
+        return result
+    return run(block, *inputs)

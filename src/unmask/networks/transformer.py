@@ -24,6 +24,7 @@ from .network import (
     in_compute_dtype,
     linear,
     maybe_checkpoint,
+    output_map,
     per_branch,
 )
 
@@ -117,11 +118,30 @@ class Attention(HiddenLayer):
         return result
 
 
-def rotations(length: int, head_width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sin of place × frequency, [N, 1, D/2H], float32."""
-    frequency = 10_000.0 ** -(torch.arange(0, head_width, 2, device=device, dtype=torch.float32) / head_width)
-    angle = torch.arange(length, device=device, dtype=torch.float32)[:, None] * frequency
-    return angle.cos()[:, None], angle.sin()[:, None]
+class Rotations(nn.Module):
+    """cos and sin of place × frequency, [N, 1, D/2H], float32: from a table, since a compiler would otherwise compute
+    them anew for every number that is rotated.
+    """
+
+    TABLE = 16_384
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, head_width: int):
+        super().__init__()
+        self.head_width = head_width
+        for name, values in zip(("cos", "sin"), self._of(self.TABLE, None), strict=True):
+            self.register_buffer(name, values, persistent=False)
+
+    def forward(self, length: int) -> tuple[Tensor, Tensor]:
+        if length > self.TABLE:
+            return self._of(length, self.cos.device)
+        return self.cos[:length], self.sin[:length]
+
+    def _of(self, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+        share = torch.arange(0, self.head_width, 2, device=device, dtype=torch.float32) / self.head_width
+        angle = torch.arange(length, device=device, dtype=torch.float32)[:, None] * 10_000.0**-share
+        return angle.cos()[:, None], angle.sin()[:, None]
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -186,11 +206,12 @@ class Transformer(Network):
         if self.places is not None:
             nn.init.normal_(self.places.weight, std=0.02)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.rotations = Rotations(config.width // config.heads)
         conditioned = config.conditioning.any
         self.condition = Condition(config.conditioning, config.condition_width) if conditioned else None
         self.norm = RMSNorm(config.width, not conditioned)
         self.modulation = zero_map(config.condition_width, 2 * config.width) if conditioned else None
-        self.output = linear(config.width, config.vocab_size, zero=True)
+        self.output = output_map(config.width, config.vocab_size)
 
     def features(
         self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
@@ -201,11 +222,11 @@ class Transformer(Network):
         if self.places is not None:
             x = x + self.places.weight[: self._known_places(x.shape[1])]
         c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
-        cos, sin = rotations(x.shape[1], config.width // config.heads, x.device)
+        cos, sin = self.rotations(x.shape[1])
         keep = per_branch(dropout, 0, 2 * config.layers)
         x = in_compute_dtype(x)
         for i, block in enumerate(self.blocks):
-            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
+            x = maybe_checkpoint(self._run, block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
         x = self.norm(x)
         if self.modulation is not None and c is not None:
             x = modulate(x, *self.modulation(c)[:, None].chunk(2, dim=-1))
@@ -226,7 +247,7 @@ class Transformer(Network):
         return () if factors is None else (factors,)
 
     def head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
+        logits: Tensor = self.output(features)[..., : self.vocab_size]
         return logits
 
     def head_parameters(self) -> list[nn.Parameter]:

@@ -1,7 +1,8 @@
 """The paper's CIFAR-10 network: a U-Net of residual blocks without downsampling (Kingma et al., 2021; App. J).
 
 Tokens are embedded (no Fourier features), 32 blocks go down, a middle with one attention, 33 blocks come up and
-read what the way down left. Images are [B, height, width, channels] (or without channels).
+read what the way down left. Images are [B, height, width, channels] (or without channels), and so
+is everything in between: convolutions are fastest with their channels last.
 """
 
 from abc import abstractmethod
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
-from .network import Dropout, HiddenLayer, Network, draw_channels, linear, maybe_checkpoint, per_branch
+from .network import Dropout, HiddenLayer, Network, draw_channels, linear, maybe_checkpoint, output_map, per_branch
 
 
 @dataclass(frozen=True)
@@ -56,26 +57,64 @@ class UNetConfig(PixelConfig):
         return UNet(self)
 
 
+class GroupNorm(nn.GroupNorm):
+    """Over groups of channels of images [B, H, W, C], statistics in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling():
+            return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        # The operator would first copy the image to channels-first. Written with sums over each channel, it is one pass
+        # for the sums and one for x·scale + shift, both ways, and fuses with its neighbours.
+        wide = x.float()
+        count = x[0].numel() // self.num_groups
+        mean = self._per_group(wide.sum((1, 2))) / count
+        variance = (self._per_group(wide.square().sum((1, 2))) / count - mean.square()).clamp(min=0)
+        scale = self._per_channel(torch.rsqrt(variance + self.eps)) * self.weight
+        shift = self.bias - self._per_channel(mean) * scale
+        return (wide * scale[:, None, None] + shift[:, None, None]).to(x.dtype)
+
+    def _per_group(self, sums: Tensor) -> Tensor:
+        return sums.view(len(sums), self.num_groups, -1).sum(-1)
+
+    def _per_channel(self, values: Tensor) -> Tensor:
+        return values.repeat_interleave(self.num_channels // self.num_groups, dim=1)
+
+
+class Convolution(nn.Conv2d):
+    """A convolution of images [B, H, W, C] that keeps their size: to the library, channels come last in memory."""
+
+    def __init__(self, width_in: int, width: int, side: int = 3, *, zero: bool = False):
+        super().__init__(width_in, width, side, padding=side // 2)
+        if zero:
+            nn.init.zeros_(self.weight)
+            nn.init.zeros_(self.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+
+
 class ResidualBlock(nn.Module):
-    """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero."""
+    """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero.
+
+    On the way up x is first joined by what the way down has left.
+    """
 
     def __init__(self, width_in: int, width: int, groups: int, conditioned: bool):
         super().__init__()
-        self.norm_1, self.norm_2 = nn.GroupNorm(groups, width_in), nn.GroupNorm(groups, width)
-        self.conv_1 = nn.Conv2d(width_in, width, 3, padding=1)
-        self.conv_2 = nn.Conv2d(width, width, 3, padding=1)
-        nn.init.zeros_(self.conv_2.weight)
-        nn.init.zeros_(self.conv_2.bias)  # type: ignore[arg-type]
+        self.norm_1, self.norm_2 = GroupNorm(groups, width_in), GroupNorm(groups, width)
+        self.conv_1, self.conv_2 = Convolution(width_in, width), Convolution(width, width, zero=True)
         self.condition = linear(width, width) if conditioned else None
-        self.skip = nn.Conv2d(width_in, width, 1) if width_in != width else None
+        self.skip = Convolution(width_in, width, 1) if width_in != width else None
 
-    def forward(self, x: Tensor, c: Tensor | None, keep: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, left: Tensor | None, c: Tensor | None, keep: Tensor | None) -> Tensor:
+        if left is not None:
+            x = torch.cat([x, left], dim=-1)
         h = self.conv_1(F.silu(self.norm_1(x)))
         if self.condition is not None and c is not None:
-            h = h + self.condition(c)[:, :, None, None]
+            h = h + self.condition(c)[:, None, None]
         h = F.silu(self.norm_2(h))
         if keep is not None:
-            h = h * keep[:, :, None, None].to(h.dtype)
+            h = h * keep[:, None, None].to(h.dtype)
         straight: Tensor = x if self.skip is None else self.skip(x)
         result: Tensor = straight + self.conv_2(h)
         return result
@@ -86,47 +125,43 @@ class PixelAttention(HiddenLayer):
 
     def __init__(self, width: int, groups: int):
         super().__init__()
-        self.norm = nn.GroupNorm(groups, width)
+        self.norm = GroupNorm(groups, width)
         self.qkv, self.out = linear(width, 3 * width), linear(width, width, zero=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        pixels = self.norm(x).flatten(2).transpose(1, 2)  # [B, HW, D]
-        q, k, v = self.qkv(pixels)[:, None].chunk(3, dim=-1)
-        mixed = self.out(F.scaled_dot_product_attention(q, k, v)[:, 0])
-        result: Tensor = x + mixed.transpose(1, 2).view_as(x)
-        return result
+        q, k, v = self.qkv(self.norm(x).flatten(1, 2))[:, None].chunk(3, dim=-1)  # [B, 1, HW, D] each
+        mixed: Tensor = self.out(F.scaled_dot_product_attention(q, k, v)[:, 0])
+        return x + mixed.view_as(x)
 
 
 class PixelEmbedding(nn.Module):
-    """Tokens [B, H, W, C] → [B, width, H, W]: each channel's token embedded, the channels mixed by a convolution."""
+    """Tokens [B, H, W, C] → [B, H, W, width]: each channel's token embedded, the channels mixed by a convolution."""
 
     def __init__(self, vocab_size: int, channels: int, width: int):
         super().__init__()
         self.tokens = nn.Embedding(vocab_size + 1, width)
         nn.init.normal_(self.tokens.weight, std=1.0)
-        self.mix = nn.Conv2d(channels * width, width, 3, padding=1)
+        self.mix = Convolution(channels * width, width)
 
     def forward(self, x_t: Tensor) -> Tensor:
-        embedded = self.tokens(x_t).flatten(3)  # [B, H, W, C·width]
-        result: Tensor = self.mix(embedded.permute(0, 3, 1, 2))
+        result: Tensor = self.mix(self.tokens(x_t).flatten(3))
         return result
 
 
 class PixelHead(nn.Module):
-    """[B, width, H, W] → one feature vector per pixel and channel [B, H, W, C, width], and from there to logits."""
+    """[B, H, W, width] → one feature vector per pixel and channel [B, H, W, C, width], and from there to logits."""
 
     def __init__(self, vocab_size: int, channels: int, width: int, groups: int):
         super().__init__()
         self.channels = channels
-        self.norm = nn.GroupNorm(groups, width)
-        self.spread = nn.Conv2d(width, channels * width, 3, padding=1)
-        self.output = linear(width, vocab_size, zero=True)
+        self.norm = GroupNorm(groups, width)
+        self.spread = Convolution(width, channels * width)
+        self.output = output_map(width, vocab_size)
 
-    def features(self, h: Tensor) -> Tensor:
+    def forward(self, h: Tensor) -> Tensor:
         """The last nonlinear layer."""
         spread: Tensor = F.silu(self.spread(F.silu(self.norm(h))))
-        pixels = spread.permute(0, 2, 3, 1)
-        return pixels.reshape(*pixels.shape[:3], self.channels, -1)
+        return spread.view(*spread.shape[:-1], self.channels, -1)
 
 
 def as_image(x_t: Tensor, channels: int) -> Tensor:
@@ -173,7 +208,7 @@ class PixelNetwork(Network):
 
     @abstractmethod
     def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
-        """[B, width, H, W] → the same, with the condition [B, width]."""
+        """[B, H, W, width] → the same, with the condition [B, width]."""
 
     def features(
         self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
@@ -185,12 +220,12 @@ class PixelNetwork(Network):
         keep = iter(per_branch(dropout, 0, 2 * config.blocks + 1))
         left = [h]
         for block in self.down:
-            h = maybe_checkpoint(block, config.checkpoint, h, c, next(keep))
+            h = maybe_checkpoint(self._run, block, config.checkpoint, h, None, c, next(keep))
             left.append(h)
         h = self.middle(h, c, dropout[1:])
         for block in self.up:
-            h = maybe_checkpoint(block, config.checkpoint, torch.cat([h, left.pop()], dim=1), c, next(keep))
-        return self.pixel_head.features(h).reshape(*x_t.shape, -1)
+            h = maybe_checkpoint(self._run, block, config.checkpoint, h, left.pop(), c, next(keep))
+        return self._run(self.pixel_head, h).reshape(*x_t.shape, -1)
 
     def draw_dropout(self, streams: Streams) -> Dropout:
         config = self.pixels
@@ -199,7 +234,7 @@ class PixelNetwork(Network):
         return () if factors is None or inner is None else (factors, inner)
 
     def head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.pixel_head.output(features)
+        logits: Tensor = self.pixel_head.output(features)[..., : self.vocab_size]
         return logits
 
     def head_parameters(self) -> list[nn.Parameter]:
@@ -223,5 +258,5 @@ class UNet(PixelNetwork):
 
     def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
         keep = per_branch(dropout, 0, 2)
-        result: Tensor = self.after(self.attention(self.before(h, c, keep[0])), c, keep[1])
-        return result
+        h = self._run(self.before, h, None, c, keep[0])
+        return self._run(self.after, self.attention(h), None, c, keep[1])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..mistakes import require
 from .conditioning import Conditioning
 from .network import Dropout, linear, maybe_checkpoint, per_branch
-from .transformer import Block, TransformerConfig, rotations
+from .transformer import Block, Rotations, TransformerConfig
 from .unet import PixelConfig, PixelNetwork
 
 
@@ -58,6 +58,7 @@ class UViT(PixelNetwork):
         self.condition_inner = linear(config.width, inner) if config.conditioning.any else None
         self.into, self.out = linear(flat, inner), linear(inner, flat, zero=True)
         self.layers = nn.ModuleList(Block(config.transformer) for _ in range(config.layers))
+        self.rotations = Rotations(inner // config.heads)
 
     @property
     def middle_branches(self) -> tuple[int, int]:
@@ -65,19 +66,33 @@ class UViT(PixelNetwork):
 
     def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
         config = self.config
+        _, height, width, _ = h.shape
         require(
-            h.shape[2] % config.patch == 0 and h.shape[3] % config.patch == 0,
+            height % config.patch == 0 and width % config.patch == 0,
             "the image does not divide into patches",
-            got=f"{h.shape[2]}×{h.shape[3]}",
+            got=f"{height}×{width}",
             allowed=f"multiples of {config.patch}",
             do="resize the images",
         )
-        tokens = self.into(F.pixel_unshuffle(h, config.patch).flatten(2).transpose(1, 2))
+        tokens = self.into(patches(h, config.patch))
         inner = F.silu(self.condition_inner(c)) if self.condition_inner is not None and c is not None else None
-        cos, sin = rotations(tokens.shape[1], config.transformer_width // config.heads, h.device)
+        cos, sin = self.rotations(tokens.shape[1])
         keep = per_branch(dropout, 0, 2 * config.layers)
         for i, layer in enumerate(self.layers):
-            tokens = maybe_checkpoint(layer, config.checkpoint, tokens, cos, sin, inner, keep[2 * i], keep[2 * i + 1])
-        patches = self.out(tokens).transpose(1, 2)
-        grid = patches.reshape(len(h), -1, h.shape[2] // config.patch, h.shape[3] // config.patch)
-        return h + F.pixel_shuffle(grid, config.patch)
+            tokens = maybe_checkpoint(
+                self._run, layer, config.checkpoint, tokens, cos, sin, inner, keep[2 * i], keep[2 * i + 1]
+            )
+        return h + unpatched(self.out(tokens), height, width, config.patch)
+
+
+def patches(h: Tensor, side: int) -> Tensor:
+    """[B, H, W, C] → [B, H·W/side², side²·C], the patches in reading order."""
+    batch, height, width, channels = h.shape
+    grid = h.reshape(batch, height // side, side, width // side, side, channels)
+    return grid.transpose(2, 3).reshape(batch, -1, side**2 * channels)
+
+
+def unpatched(tokens: Tensor, height: int, width: int, side: int) -> Tensor:
+    """The inverse of `patches`."""
+    grid = tokens.view(len(tokens), height // side, width // side, side, side, -1)
+    return grid.transpose(2, 3).reshape(len(tokens), height, width, -1)

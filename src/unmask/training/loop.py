@@ -46,8 +46,8 @@ class TrainingConfig:
     """Weights, order of the data and all noise follow from this number."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Of the arithmetic; weights and losses are always fp32. auto: bf16 on a GPU, fp32 elsewhere."""
-    compile: Literal["auto", "on", "off"] = "auto"
-    """Compile the network and the loss (torch.compile). auto: on a GPU."""
+    compile: Literal["auto", "blocks", "whole", "off"] = "auto"
+    """Compile the network, block by block or as a whole, and the loss (torch.compile). auto: blocks on a GPU."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     rate: RateConfig = field(default_factory=RateConfig)
     clip: float = 1.0
@@ -79,7 +79,7 @@ class TrainingConfig:
         seed, good = self.seed, 0 <= self.seed < 2**64
         require(good, "seed is out of range", got=seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
         require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
-        for name, choices in (("precision", ("auto", "bf16", "fp32")), ("compile", ("auto", "on", "off"))):
+        for name, choices in (("precision", ("auto", "bf16", "fp32")), ("compile", ("auto", "blocks", "whole", "off"))):
             value = getattr(self, name)
             require(value in choices, f"unknown {name}", got=value, allowed=", ".join(choices), do="name one of them")
         micro = self.micro_batch
@@ -122,7 +122,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class _Launched:
+class Launched:
     """A step whose result may still be on its way from the device."""
 
     step: int
@@ -151,8 +151,8 @@ class Trainer:
         self.method = method.to(device)
         if cuda:  # convolutions are faster with their channels last
             method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if config.compile == "on" or (config.compile == "auto" and cuda):
-            method.compile_parts()
+        if config.compile in ("blocks", "whole") or (config.compile == "auto" and cuda):
+            method.compile_parts(whole=config.compile == "whole")
         self.train, self.valid, self.folder = train, valid, folder
         self.feed = Feed(train, config.seed, config.batch_size, device)
         self.optimizer = build_optimizer(config.optimizer, method.network, method.own_parameters())
@@ -161,7 +161,7 @@ class Trainer:
         self.best: tuple[float, int] | None = None
         self._first = 0
         """The first step of this process: checked in full, the later ones trusted."""
-        self._late: _Launched | None = None
+        self._late: Launched | None = None
         self._clock = time.perf_counter()
 
     def resume(self, warn: Callable[[str], None] = print) -> int:
@@ -193,8 +193,7 @@ class Trainer:
         config = self.config
         self._clock = time.perf_counter()
         while self.done < config.steps:
-            launched = self._launch(self.done)
-            self.done += 1
+            launched = self.launch()
             yield from self.late_reports()
             last = self.done == config.steps
             look, save = last or self.done % config.validate_every == 0, last or self.done % config.save_every == 0
@@ -219,9 +218,9 @@ class Trainer:
         self._clock = time.perf_counter()
         return replace(report, validation=validation, preview=preview, saved=saved)
 
-    def _launch(self, step: int) -> _Launched:
+    def launch(self) -> Launched:
         """One update from micro-batches whose noise is numbered by their place in the batch."""
-        config = self.config
+        config, step = self.config, self.done
         batch = self.feed.batch(step)
         micro = config.micro_batch or config.batch_size
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -235,10 +234,11 @@ class Trainer:
         rate = rate_factor(config.rate, step, config.steps)
         self.optimizer.step(rate)
         self.average.update(step)
+        self.done += 1
         values, ready = _to_host(torch.stack([loss * BITS, norm.double()]))
-        return _Launched(step + 1, values, ready, batch.tokens, batch.rows, rate)
+        return Launched(step + 1, values, ready, batch.tokens, batch.rows, rate)
 
-    def _report(self, launched: _Launched) -> Report:
+    def _report(self, launched: Launched) -> Report:
         if launched.ready is not None:
             launched.ready.synchronize()
         bits, norm = launched.values.tolist()

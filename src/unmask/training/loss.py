@@ -14,8 +14,10 @@ from torch import Tensor
 from ..core import Draw, Estimator, Nelbo, Rows
 from ..networks import Network
 
-LOGITS = 1 << 28
+LOGITS = 1 << 29
 """How many logits may exist at the same time."""
+_ROWS = 128
+"""Chunks are multiples of this many rows: matrix units like that better."""
 
 Losses = Callable[[Network, Tensor, Rows, Draw, Estimator], Tensor]
 
@@ -58,9 +60,12 @@ def masked_loss(
     `learned`: tensors besides the network's that the estimator's losses depend on (GenMD4's w).
     """
     rows = Rows.of(x_0, draw.mask, draw.count)
+    count, size = len(rows.index), chunk or _even(len(rows.index), chunk_size(network.vocab_size))
+    if draw.count is not None:
+        rows = rows.padded(-(-count // size) * size)
     hidden = features.flatten(0, -2).index_select(0, rows.index)
     weight = draw.weight.index_select(0, rows.sequence)
-    size = chunk or chunk_size(network.vocab_size)
+    weight[count:] = 0  # what was added to fill the last chunk
     parts = [slice(start, start + size) for start in range(0, len(hidden), size)]
 
     def part_losses(hidden: Tensor, part: slice) -> Tensor:
@@ -69,10 +74,17 @@ def masked_loss(
     tensors = (hidden, *network.head_parameters(), *learned)
     total, values = _ChunkGradients.apply(part_losses, parts, weight, *tensors)  # type: ignore[no-untyped-call]
     ends = draw.control + draw.reconstruction + draw.prior
-    laid_out = values.new_zeros(x_0.numel()).index_copy(0, rows.index, values).view(len(x_0), -1)
+    empty = values.new_zeros(x_0.numel())
+    laid_out = empty.index_copy(0, rows.index[:count], values[:count]).view(len(x_0), -1)
     diffusion = (draw.weight * laid_out.sum(1)).detach() + draw.control.detach()
     nelbo = Nelbo(diffusion, draw.reconstruction.detach(), draw.prior.detach())
     return Loss(total + ends.sum(), nelbo)
+
+
+def _even(count: int, most: int) -> int:
+    """The size of equal chunks that hold `count` rows, at most about `most` each."""
+    chunks = max(1, -(-count // most))
+    return max(_ROWS, -(-count // (chunks * _ROWS)) * _ROWS)
 
 
 class _ChunkGradients(torch.autograd.Function):

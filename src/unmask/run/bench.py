@@ -1,0 +1,182 @@
+"""How fast training is, and what takes the time: the real trainer on data that is made up.
+
+MFU = tokens/s · FLOP per token / the rate of a large bf16 matrix product measured on the same device. FLOP per token
+are those of the model (forward and backward, the head at the masked half), whatever is recomputed.
+"""
+
+import gc
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.profiler import ProfilerActivity, profile
+
+from ..data import Batch
+from ..networks import Cost, cost
+from ..training import Trainer
+from ..training.loss import chunk_size
+from .config import RunConfig
+from .train import build_network
+
+_KINDS = (
+    ("attention", ("flash", "fmha", "sdpa", "attention", "cudnn_generated_fort_native_sdpa")),
+    ("matrix products", ("gemm", "nvjet", "cutlass", "cublas", "addmm", "::mm", "::bmm")),
+    ("convolutions", ("conv", "implicit", "xmma", "wgrad", "dgrad")),
+    ("optimiser and average", ("multi_tensor", "adam", "foreach", "lerp", "lpnorm")),
+    ("fused elementwise and norms", ("triton",)),
+    ("copies", ("memcpy", "memset")),
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What was measured."""
+
+    parameters: int
+    flops_per_token: float
+    tokens_per_step: int
+    tokens_per_s: float
+    """Median over the windows."""
+    spread: tuple[float, float]
+    """Slowest and fastest window."""
+    sequences_per_s: float
+    peak_gib: float | None
+    estimated_gib: float
+    ceiling_tflops: float | None
+    """Of a large bf16 matrix product on this device."""
+    mfu: float | None
+    first_step_s: float
+    """Compilation included."""
+    breakdown: dict[str, float] = field(default_factory=dict)
+    """Share of the time by kind of work."""
+    kernels: list[tuple[str, float]] = field(default_factory=list)
+    """The ones that take most, with their shares."""
+
+
+class MadeUp:
+    """Random rows, for measuring speed."""
+
+    padded, fill = False, 0
+
+    def __init__(self, shape: tuple[int, ...], vocab_size: int, classes: int, rows: int = 4096):
+        rng = np.random.default_rng(0)
+        self.shape = shape
+        self._tokens = rng.integers(0, vocab_size, (min(rows, max(64, (1 << 26) // int(np.prod(shape)))), *shape))
+        self._labels = rng.integers(0, classes, len(self._tokens)) if classes else None
+
+    def batch(self, seed: int, step: int, batch_size: int) -> Batch:
+        """Rows of a step."""
+        rows: NDArray[np.int64] = (np.arange(batch_size) + seed + step * batch_size) % len(self._tokens)
+        labels = None if self._labels is None else self._labels[rows]
+        return Batch(self._tokens[rows], None, labels, rows)
+
+
+def measure(
+    config: RunConfig,
+    shape: tuple[int, ...],
+    device: torch.device,
+    *,
+    windows: int = 5,
+    window: int = 10,
+    warmup: int = 5,
+    breakdown: bool = True,
+) -> Bench:
+    """Warm up, time several windows of steps, then look into a few."""
+    network = config.network
+    found: Cost = cost(network.build, shape)
+    data: Any = MadeUp(shape, network.vocab_size, network.conditioning.classes)
+    method = config.method.build(build_network(network, config.training.seed))
+    trainer = Trainer(config.training, method, data, None, Path(), device)
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    _steps(trainer, 1, device)
+    first = time.perf_counter() - start
+    _steps(trainer, warmup, device)
+    speeds = []
+    tokens = config.training.batch_size * int(np.prod(shape))
+    for _ in range(windows):
+        start = time.perf_counter()
+        _steps(trainer, window, device)
+        speeds.append(window * tokens / (time.perf_counter() - start))
+    speed = statistics.median(speeds)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
+    shares, kernels = _look_inside(trainer, device) if breakdown else ({}, [])
+    ceiling = _ceiling(device) if device.type == "cuda" else None
+    micro = config.training.micro_batch or config.training.batch_size
+    return Bench(
+        parameters=found.parameters,
+        flops_per_token=found.flops_per_token,
+        tokens_per_step=tokens,
+        tokens_per_s=speed,
+        spread=(min(speeds), max(speeds)),
+        sequences_per_s=speed / int(np.prod(shape)),
+        peak_gib=peak,
+        estimated_gib=found.memory(micro, device.type == "cuda", chunk_size(network.vocab_size)) / 2**30,
+        ceiling_tflops=ceiling,
+        mfu=None if ceiling is None else speed * found.flops_per_token / ceiling / 1e12,
+        first_step_s=first,
+        breakdown=shares,
+        kernels=kernels,
+    )
+
+
+def _steps(trainer: Trainer, count: int, device: torch.device) -> None:
+    """So many updates, waited for."""
+    for _ in range(count):
+        trainer.launch()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _look_inside(trainer: Trainer, device: torch.device) -> tuple[dict[str, float], list[tuple[str, float]]]:
+    """Shares of the time by kind of kernel (of operation on a CPU), what is not in any being idle."""
+    cuda = device.type == "cuda"
+    activities = [ProfilerActivity.CUDA] if cuda else [ProfilerActivity.CPU]
+    with profile(activities=activities) as profiled:
+        _steps(trainer, 1, device)
+        start = time.perf_counter()
+        _steps(trainer, 3, device)
+        wall = (time.perf_counter() - start) * 1e6 * 4 / 3
+    times: dict[str, float] = defaultdict(float)
+    for event in profiled.key_averages():
+        times[event.key] += event.self_device_time_total if cuda else event.self_cpu_time_total
+    busy = sum(times.values())
+    wall = max(wall, busy)
+    shares: dict[str, float] = defaultdict(float)
+    for name, microseconds in times.items():
+        shares[_kind(name)] += microseconds / wall
+    shares["idle"] = max(0.0, 1 - busy / wall)
+    largest = sorted(times.items(), key=lambda item: -item[1])[:15]
+    return dict(shares), [(name[:160], microseconds / wall) for name, microseconds in largest]
+
+
+def _kind(name: str) -> str:
+    lower = name.lower()
+    return next((kind for kind, marks in _KINDS if any(mark in lower for mark in marks)), "other")
+
+
+def _ceiling(device: torch.device, size: int = 8192) -> float:
+    """TFLOP/s of a bf16 matrix product of random numbers."""
+    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    times = list(_timed(a, b))
+    return 2 * size**3 / statistics.median(times) / 1e12
+
+
+def _timed(a: torch.Tensor, b: torch.Tensor, repeats: int = 20) -> Iterator[float]:
+    for repeat in range(repeats + 3):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        a @ b
+        end.record()
+        torch.cuda.synchronize()
+        if repeat >= 3:
+            yield start.elapsed_time(end) / 1e3
