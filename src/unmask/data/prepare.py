@@ -29,6 +29,8 @@ from .vocabulary import load as load_vocabulary
 
 WORK = ".preparing"
 _OTHER = {"holds": "holds other prepared data", "same": "the same plan"}
+_SHIFT = 24
+"""Parts that one process encodes before a fresh one takes over: tokenizers never give back what they once held."""
 _GOLDEN_RATIO = 0.6180339887498949
 Progress = Callable[[int], None]
 
@@ -176,13 +178,15 @@ def _encoded(jobs: list[_Job], workers: int) -> Iterator[_Job]:
             _encode(job)
             yield job
         return
-    with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
-        try:
-            for job, _ in zip(todo, pool.map(_encode, todo), strict=True):
-                yield job
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    for start in range(0, len(todo), workers * _SHIFT):
+        shift = todo[start : start + workers * _SHIFT]
+        with ProcessPoolExecutor(min(workers, len(shift)), mp_context=get_context("spawn")) as pool:
+            try:
+                for job, _ in zip(shift, pool.map(_encode, shift), strict=True):
+                    yield job
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
 
 
 def _encode(job: _Job) -> None:
