@@ -1,7 +1,6 @@
 """What every network offers, and the small parts they share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,8 +10,6 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core import Streams
 
-Runner = Callable[..., Tensor]
-"""(block, *inputs) → the block's output."""
 Dropout = tuple[Tensor, ...]
 """Factors for the channels of residual branches, 0 where one is dropped; empty: none is."""
 
@@ -32,13 +29,17 @@ class Network(nn.Module, ABC):
     sees_time: bool = False
     """Whether its predictions depend on t."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._run: Runner = run_block
+    @abstractmethod
+    def parts(self) -> list[nn.Module]:
+        """The parts that do nearly all of the work, in order: they are compiled, sharded and recomputed one by one."""
 
-    def compile_blocks(self, **options: Any) -> None:
-        """Compile the blocks (`torch.compile`): one graph for all of a kind, so that it takes seconds at any depth."""
-        self._run = torch.compile(run_block, fullgraph=True, dynamic=False, **options)
+    def compile_parts(self, **options: Any) -> None:
+        """Compile part by part (`torch.compile`): one graph for all of a kind, so it takes seconds at any depth.
+
+        Only what a part computes: hooks on it, such as those that gather sharded weights, stay outside.
+        """
+        for part in self.parts():
+            part.forward = torch.compile(part.forward, fullgraph=True, dynamic=False, **options)
 
     @abstractmethod
     def features(
@@ -123,15 +124,10 @@ def in_compute_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind))
 
 
-def run_block(block: nn.Module, *inputs: Tensor | None) -> Tensor:
-    """A block's output; a function, so that one compiled version serves all blocks of a kind."""
-    result: Tensor = block(*inputs)
-    return result
-
-
-def maybe_checkpoint(run: Runner, block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:
+def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:
     """Run a block, keeping its activations or recomputing them in the backward pass."""
-    if use and torch.is_grad_enabled():
-        result: Tensor = checkpoint(run, block, *inputs, use_reentrant=False, preserve_rng_state=False)
-        return result
-    return run(block, *inputs)
+    recompute = use and torch.is_grad_enabled()
+    result: Tensor = (
+        checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False) if recompute else block(*inputs)
+    )
+    return result

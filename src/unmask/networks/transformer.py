@@ -226,7 +226,7 @@ class Transformer(Network):
         keep = per_branch(dropout, 0, 2 * config.layers)
         x = in_compute_dtype(x)
         for i, block in enumerate(self.blocks):
-            x = maybe_checkpoint(self._run, block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
+            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
         x = self.norm(x)
         if self.modulation is not None and c is not None:
             x = modulate(x, *self.modulation(c)[:, None].chunk(2, dim=-1))
@@ -241,6 +241,9 @@ class Transformer(Network):
             do="shorten it, or train with more positions",
         )
         return length
+
+    def parts(self) -> list[nn.Module]:
+        return list(self.blocks)
 
     def draw_dropout(self, streams: Streams) -> Dropout:
         factors = draw_channels(self.config.dropout, 2 * self.config.layers, self.config.width, streams)

@@ -201,6 +201,13 @@ class PixelNetwork(Network):
         self.up = nn.ModuleList(block(2 * width) for _ in range(config.blocks + 1))
         self.pixel_head = PixelHead(config.vocab_size, config.channels, width, config.groups)
 
+    @abstractmethod
+    def middle_parts(self) -> list[nn.Module]:
+        """The parts of the middle (`parts`)."""
+
+    def parts(self) -> list[nn.Module]:
+        return [*self.down, *self.middle_parts(), *self.up, self.pixel_head]
+
     @property
     @abstractmethod
     def middle_branches(self) -> tuple[int, int]:
@@ -220,12 +227,13 @@ class PixelNetwork(Network):
         keep = iter(per_branch(dropout, 0, 2 * config.blocks + 1))
         left = [h]
         for block in self.down:
-            h = maybe_checkpoint(self._run, block, config.checkpoint, h, None, c, next(keep))
+            h = maybe_checkpoint(block, config.checkpoint, h, None, c, next(keep))
             left.append(h)
         h = self.middle(h, c, dropout[1:])
         for block in self.up:
-            h = maybe_checkpoint(self._run, block, config.checkpoint, h, left.pop(), c, next(keep))
-        return self._run(self.pixel_head, h).reshape(*x_t.shape, -1)
+            h = maybe_checkpoint(block, config.checkpoint, h, left.pop(), c, next(keep))
+        features: Tensor = self.pixel_head(h)
+        return features.reshape(*x_t.shape, -1)
 
     def draw_dropout(self, streams: Streams) -> Dropout:
         config = self.pixels
@@ -252,11 +260,15 @@ class UNet(PixelNetwork):
         self.attention = PixelAttention(config.width, config.groups)
         self.after = ResidualBlock(config.width, config.width, config.groups, conditioned)
 
+    def middle_parts(self) -> list[nn.Module]:
+        return [self.before, self.after]
+
     @property
     def middle_branches(self) -> tuple[int, int]:
         return 2, self.config.width
 
     def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
         keep = per_branch(dropout, 0, 2)
-        h = self._run(self.before, h, None, c, keep[0])
-        return self._run(self.after, self.attention(h), None, c, keep[1])
+        h = self.attention(self.before(h, None, c, keep[0]))
+        result: Tensor = self.after(h, None, c, keep[1])
+        return result

@@ -60,6 +60,9 @@ class UViT(PixelNetwork):
         self.layers = nn.ModuleList(Block(config.transformer) for _ in range(config.layers))
         self.rotations = Rotations(inner // config.heads)
 
+    def middle_parts(self) -> list[nn.Module]:
+        return list(self.layers)
+
     @property
     def middle_branches(self) -> tuple[int, int]:
         return 2 * self.config.layers, self.config.transformer_width
@@ -79,9 +82,7 @@ class UViT(PixelNetwork):
         cos, sin = self.rotations(tokens.shape[1])
         keep = per_branch(dropout, 0, 2 * config.layers)
         for i, layer in enumerate(self.layers):
-            tokens = maybe_checkpoint(
-                self._run, layer, config.checkpoint, tokens, cos, sin, inner, keep[2 * i], keep[2 * i + 1]
-            )
+            tokens = maybe_checkpoint(layer, config.checkpoint, tokens, cos, sin, inner, keep[2 * i], keep[2 * i + 1])
         return h + unpatched(self.out(tokens), height, width, config.patch)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from ..core import (
@@ -57,9 +58,9 @@ def _bound_at_k(draw: Draw, tokens: Tensor) -> Draw:
 
 
 def _plain(draw: Draw, tokens: Tensor) -> Draw:
-    """Each masked token weighs the same, scaled so that a batch weighs as much as under the bound."""
-    masked = draw.mask.flatten(1).sum(1)
-    return replace(draw, weight=(tokens.sum() / masked.sum().clamp(min=1)).double().expand(len(tokens)))
+    """2 for each masked token: the batch weighs as much as under the bound where half of it is masked on average."""
+    del tokens
+    return replace(draw, weight=torch.full_like(draw.weight, 2.0))
 
 
 WEIGHTINGS: dict[str, Callable[[Draw, Tensor], Draw]] = {"elbo": _bound_at_k, "importance": _as_drawn, "ce": _plain}

@@ -27,7 +27,7 @@ class Method(nn.Module, ABC):
         if whole:
             self._features = torch.compile(self.network.features, fullgraph=True, dynamic=False, **options)
         else:
-            self.network.compile_blocks(**options)
+            self.network.compile_parts(**options)
         self._losses = torch.compile(head_losses, fullgraph=True, dynamic=False, **options)
 
     @abstractmethod
