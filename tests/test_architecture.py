@@ -71,7 +71,7 @@ def test_the_command_line_is_this_and_no_more():
             *("source", "test", "valid", "vocabulary", "workers"),
         ],
         "data info": ["examples", "folder", "json"],
-        "train": ["data", "dry_run", "json", "log", "method", "out", "preset", "settings", "size"],
+        "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],
     }
 
 

@@ -25,18 +25,18 @@ def train(
 
     Ctrl-C ends the present step, saves and raises KeyboardInterrupt; the same call goes on.
 
-    Options: `device` (torch.device) and `log` (names of `unmask.run.sinks.SINKS`).
+    Options: `device` (torch.device), `log` (names of `unmask.run.sinks.SINKS`), `parallel` (under torchrun).
     """
     from .run import Run
     from .run import train as steps
     from .run.stop import stop_requested
 
-    reports = steps(config, _Path(folder), **options)
     with stop_requested() as stopped:
+        reports = steps(config, _Path(folder), stop_asked=stopped, **options)
         for done in reports:
             if report is not None:
                 report(done)
-            if stopped():
+            if done.stop_asked:
                 reports.close()
                 raise KeyboardInterrupt
     return Run.open(folder)

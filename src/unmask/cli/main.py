@@ -1,5 +1,6 @@
 """The `unmask` command: parse, run, and turn a user's mistake into one line and exit code 2."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -149,6 +150,8 @@ class Train:
     """md4, or genmd4, which learns a schedule for every token. Default: the preset's, or md4."""
     log: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """tensorboard, wandb or both, besides metrics.jsonl."""
+    parallel: Annotated[Literal["ddp", "fsdp"] | None, _option("NAME")] = None
+    """Under torchrun: ddp (every rank holds the model; the default) or fsdp (every rank holds a part)."""
     dry_run: bool = False
     """Print the configuration and its cost, and train nothing."""
     json: bool = False
@@ -164,7 +167,7 @@ class Train:
         config, plan = train.configure(self.preset, self.data, self.size, self.method, self.settings)
         if self.out is None and not self.dry_run:
             fail("no folder for the run", got="no --out", allowed="a new folder, or the run's", do="add --out DIR")
-        return train.run(config, plan, self.out or Path(), self.log, self.json, self.dry_run)
+        return train.run(config, plan, self.out or Path(), self.log, self.parallel, self.json, self.dry_run)
 
 
 COMMANDS: dict[str, Callable[..., Command]] = {
@@ -204,7 +207,8 @@ def _run_train(argv: list[str]) -> int:
 
             print(train.help_text())
             return 0
-    own, settings = _split(argv, {"--data", "--out", "--size", "--method", "--log", "--dry-run", "--json"})
+    flags = {"--data", "--out", "--size", "--method", "--log", "--parallel", "--dry-run", "--json"}
+    own, settings = _split(argv, flags)
     command = replace(_parse(own), settings=tuple(settings))  # type: ignore[type-var]
     return command.run() or 0
 
@@ -236,6 +240,8 @@ def _parse(argv: list[str]) -> Command:
 
 
 def _complain(message: str) -> int:
+    if os.environ.get("RANK", "0") != "0" and not message.startswith("rank "):  # of several ranks, the first one speaks
+        return 2
     colour = sys.stderr.isatty()
     print(f"\033[31m{message}\033[0m" if colour else message, file=sys.stderr)
     return 2

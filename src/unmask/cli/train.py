@@ -27,6 +27,7 @@ from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
 from unmask.training import Report
 from unmask.training.loss import chunk_size
+from unmask.training.world import from_environment
 
 from . import data as data_command
 from .one_line import one_line
@@ -69,7 +70,7 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
     return changed
 
 
-_OWN_FLAGS = ("--data", "--out", "--size", "--method", "--log", "--dry-run", "--json")
+_OWN_FLAGS = ("--data", "--out", "--size", "--method", "--log", "--parallel", "--dry-run", "--json")
 
 
 def flags(config: Any) -> list[str]:
@@ -95,9 +96,17 @@ def help_text() -> str:
     return "presets:\n" + "\n".join(lines) + "\n\nfields (here with the defaults of a text model):\n" + settings
 
 
-def run(config: RunConfig, plan: Plan | None, out: Path, log: tuple[str, ...], as_json: bool, dry_run: bool) -> int:
-    """Train and show it; returns the exit code."""
-    console = Console(quiet=as_json)
+def run(
+    config: RunConfig,
+    plan: Plan | None,
+    out: Path,
+    log: tuple[str, ...],
+    parallel: str | None,
+    as_json: bool,
+    dry_run: bool,
+) -> int:
+    """Train and show it; returns the exit code. Of several ranks, the first one speaks."""
+    console = Console(quiet=as_json or not from_environment().first)
     if plan is not None and not dry_run and not (Path(config.data) / FILE).exists():
         console.print(f"preparing {plan.source} in {config.data}", highlight=False)
         data_command.prepare_with_bar(plan, Path(config.data), None, console)
@@ -107,12 +116,12 @@ def run(config: RunConfig, plan: Plan | None, out: Path, log: tuple[str, ...], a
         print(json.dumps(to_json(config), indent=1))
         return 0
     console.print(describe(config, Facts.of(Dataset(config.data), config.length).shape), highlight=False)
-    stopped = train_shown(config, out, log, console)
+    stopped = train_shown(config, out, log, console, parallel)
     if stopped is not None:
         return stopped
-    if as_json:
+    if as_json and from_environment().first:
         print(json.dumps({"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)}))
-    else:
+    elif not as_json:
         console.print(f"done: {out}", highlight=False)
     return 0
 
@@ -136,18 +145,38 @@ def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
     )
 
 
-def train_shown(config: RunConfig, out: Path, log: tuple[str, ...], console: Console) -> int | None:
+def train_shown(
+    config: RunConfig, out: Path, log: tuple[str, ...], console: Console, parallel: str | None = None
+) -> int | None:
     """Train with progress; None when it is done, the exit code when it was stopped."""
-    with stop_requested() as stopped, _bar(console, config.training.steps) as show:
-        reports = train(config, out, log=log)
+    with _troubles(config), stop_requested() as stopped, _bar(console, config.training.steps) as show:
+        reports = train(config, out, log=log, parallel=parallel, stop_asked=stopped)
         for report in reports:
             show(report)
             _tell(report, out, console)
-            if stopped():
+            if report.stop_asked:
                 reports.close()
-                Console(stderr=True).print(f"stopped after step {report.step} and saved; the same command goes on")
+                if from_environment().first:
+                    Console(stderr=True).print(f"stopped after step {report.step} and saved; the same command goes on")
                 return STOPPED
     return None
+
+
+@contextmanager
+def _troubles(config: RunConfig) -> Iterator[None]:
+    """What a device or another rank may do to us, said in one line."""
+    world, training = from_environment(), config.training
+    micro = training.micro_batch or training.batch_size // world.size
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        smaller = f"--micro-batch {micro // 2} or --checkpoint" if micro > 1 else "--checkpoint or a smaller network"
+        fail("the device is out of memory", got=f"{micro} sequences at once", allowed="fewer", do=f"try {smaller}")
+    except RuntimeError as error:
+        if world.size == 1:
+            raise
+        said = str(error).strip().splitlines()[0]
+        raise OSError(f"rank {world.rank}: another rank is gone ({said}); the same command goes on") from None
 
 
 def _tell(report: Report, out: Path, console: Console) -> None:

@@ -152,6 +152,13 @@ class Split:
         labels = None if self.labels is None else self.labels[rows]
         return Batch(tokens.reshape(len(rows), *self.shape), valid, labels, rows)
 
+    def count(self, seed: int, step: int, batch_size: int) -> int:
+        """How many tokens of the whole batch of a step count."""
+        if not self.padded:
+            return batch_size * self.length
+        _, rows = rows_of_step(len(self), seed, step, batch_size)
+        return int(self.lengths[rows].sum())
+
     def batch(self, seed: int, step: int, batch_size: int, rank: int = 0, ranks: int = 1) -> Batch:
         """The batch of a step: shuffled within each epoch; packed windows are shifted anew in each epoch."""
         epoch, rows = rows_of_step(len(self), seed, step, batch_size, rank, ranks)

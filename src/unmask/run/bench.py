@@ -71,9 +71,16 @@ class MadeUp:
         self._tokens = rng.integers(0, vocab_size, (min(rows, max(64, (1 << 26) // int(np.prod(shape)))), *shape))
         self._labels = rng.integers(0, classes, len(self._tokens)) if classes else None
 
-    def batch(self, seed: int, step: int, batch_size: int) -> Batch:
-        """Rows of a step."""
-        rows: NDArray[np.int64] = (np.arange(batch_size) + seed + step * batch_size) % len(self._tokens)
+    def count(self, seed: int, step: int, batch_size: int) -> int:
+        """All tokens count."""
+        del seed, step
+        return batch_size * int(np.prod(self.shape))
+
+    def batch(self, seed: int, step: int, batch_size: int, rank: int = 0, ranks: int = 1) -> Batch:
+        """A rank's rows of a step."""
+        share = batch_size // ranks
+        first = seed + step * batch_size + rank * share
+        rows: NDArray[np.int64] = (np.arange(share) + first) % len(self._tokens)
         labels = None if self._labels is None else self._labels[rows]
         return Batch(self._tokens[rows], None, labels, rows)
 

@@ -1,7 +1,7 @@
 """Training in a folder: wiring, logs, previews, and a checkpoint whenever it ends."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from ..data import Dataset, Split
 from ..mistakes import require
 from ..networks import Network
 from ..training import Report, Trainer
+from ..training.world import ALONE, World, joined
 from .config import NetworkConfig, RunConfig
 from .folder import SAMPLES, Run
 from .previews import write_preview
@@ -24,7 +25,9 @@ def build_network(config: NetworkConfig, seed: int) -> Network:
         return config.build()
 
 
-def build_trainer(config: RunConfig, folder: Path, device: torch.device) -> Trainer:
+def build_trainer(
+    config: RunConfig, folder: Path, device: torch.device, world: World = ALONE, parallel: str | None = None
+) -> Trainer:
     """Wire data, network, method and trainer together."""
     dataset = Dataset(config.data)
     require(
@@ -36,7 +39,7 @@ def build_trainer(config: RunConfig, folder: Path, device: torch.device) -> Trai
     )
     method = config.method.build(build_network(config.network, config.training.seed))
     train, held_out = dataset.split("train", config.length), _held_out(dataset, config.length)
-    return Trainer(config.training, method, train, held_out, Run(folder).checkpoints, device)
+    return Trainer(config.training, method, train, held_out, Run(folder).checkpoints, device, world, parallel)
 
 
 def _held_out(dataset: Dataset, length: int | None) -> Split | None:
@@ -50,23 +53,48 @@ def _held_out(dataset: Dataset, length: int | None) -> Split | None:
 
 
 def train(
-    config: RunConfig, folder: Path, device: torch.device | None = None, log: tuple[str, ...] = ()
+    config: RunConfig,
+    folder: Path,
+    device: torch.device | None = None,
+    log: tuple[str, ...] = (),
+    *,
+    parallel: str | None = None,
+    stop_asked: Callable[[], bool] = lambda: False,
 ) -> Generator[Report, None, None]:
     """Train in a folder, from its last checkpoint if it has one; yields a report per step and logs it.
 
-    Closing the generator saves. `log` names further sinks (`SINKS`).
+    Closing the generator saves. `log` names further sinks (`SINKS`). Under torchrun all ranks call this, and `parallel`
+    names a strategy (`STRATEGIES`); `stop_asked` is looked at in every step, and one rank's yes is in all reports.
     """
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     check_sinks(log)
-    trainer = build_trainer(config, folder, device)
-    run = Run.start(folder, config)
-    done = trainer.resume(warn=lambda mistake: print(mistake, file=sys.stderr))
-    vocabulary, facts = run.vocabulary, run.facts
+    with joined(device.type) as world:
+        place = torch.device("cuda", world.local) if device.type == "cuda" else device
+        yield from _train(config, folder, place, log, world, parallel, stop_asked)
+
+
+def _train(
+    config: RunConfig,
+    folder: Path,
+    device: torch.device,
+    log: tuple[str, ...],
+    world: World,
+    parallel: str | None,
+    stop_asked: Callable[[], bool],
+) -> Generator[Report, None, None]:
+    """Apart from `train` so that everything that talks to other ranks is gone before they part."""
+    trainer = build_trainer(config, folder, device, world, parallel)
+    trainer.stop_asked = stop_asked
+    with world.first_only() as ours:
+        run = Run.start(folder, config) if ours else Run(folder)
     with ExitStack() as stack:
-        sinks = [stack.enter_context(sink(run, done)) for sink in (metrics_file, *(SINKS[name] for name in log))]
+        done = trainer.resume(warn=lambda mistake: print(mistake, file=sys.stderr))
+        vocabulary, facts = run.vocabulary, run.facts
+        wanted = (metrics_file, *(SINKS[name] for name in log)) if world.first else ()
+        sinks = [stack.enter_context(sink(run, done)) for sink in wanted]
 
         def take(report: Report) -> None:
-            if report.preview is not None:
+            if report.preview is not None and world.first:
                 write_preview(run.folder / SAMPLES, report.step, report.preview, vocabulary, facts)
             for sink in sinks:
                 sink(report)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..mistakes import require
+from .world import parameters, put
 
 
 class Average:
@@ -20,19 +21,19 @@ class Average:
         require(0 <= decay < 1, "the decay is out of range", got=decay, allowed="0 <= decay < 1", do="use 0.9999")
         self.decay = decay
         self._module = module
-        self.weights: dict[str, Tensor] = {n: p.detach().float().clone() for n, p in module.named_parameters()}
+        self.weights: dict[str, Tensor] = {n: p.float().clone() for n, p in parameters(module).items()}
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Take in the weights after a step (counted from 0)."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        current = [p.detach().float() for p in self._module.parameters()]
+        current = [p.float() for p in parameters(self._module).values()]
         torch._foreach_lerp_(list(self.weights.values()), current, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Within the block the module has the averaged weights."""
-        own = {name: p.detach().clone() for name, p in self._module.named_parameters()}
+        own = {name: p.clone() for name, p in parameters(self._module).items()}
         self._put(self.weights)
         try:
             yield
@@ -46,5 +47,4 @@ class Average:
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """Put an average back."""
-        for name, tensor in self.weights.items():
-            tensor.copy_(weights[name])
+        put(self.weights, weights)

@@ -28,6 +28,7 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 
 from ..files import digest
 from ..mistakes import fail
+from .world import ALONE, World, whole
 
 Tensors = dict[str, Tensor]
 STATE, OPTIMIZER = "state.json", "optimizer"
@@ -51,43 +52,68 @@ def name_of(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def save(folder: Path, snapshot: Snapshot) -> Path:
-    """Write a checkpoint so that it appears only when it is complete and on disk."""
+def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
+    """Write a checkpoint so that it appears only when it is complete and on disk. All ranks must take part.
+
+    Weights and average are written whole by the first rank, the optimiser's tensors by every rank its own part.
+    """
     target = folder / name_of(snapshot.step)
     partial = folder / f".{target.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     try:
+        with world.first_only() as ours, _plainly(target):
+            if ours:
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
         for name, tensors in (("weights", snapshot.weights), ("average", snapshot.average)):
-            save_file({key: value.detach().contiguous() for key, value in tensors.items()}, _file(partial, name))
-        with _one_process():
+            put_together = whole(tensors)
+            with world.first_only() as ours, _plainly(target):
+                if ours:
+                    save_file({k: v.detach().contiguous() for k, v in put_together.items()}, _file(partial, name))
+        with _one_process(), _plainly(target):
             writer = HuggingFaceStorageWriter(str(partial / OPTIMIZER), save_distributed=True)
-            save_sharded(snapshot.optimizer, storage_writer=writer, no_dist=True)
-        files = sorted(path for path in partial.rglob("*") if path.is_file())
-        hashes = {str(path.relative_to(partial)): digest(path) for path in files}
-        document = {"step": snapshot.step, "numbers": snapshot.numbers, "sha256": hashes}
-        (partial / STATE).write_text(json.dumps(document, indent=1))
-        for path in partial.rglob("*"):
-            _flush(path)
-        shutil.rmtree(target, ignore_errors=True)
-        partial.rename(target)
-        _flush(folder)
-    except (SafetensorError, CheckpointException) as error:  # both hide the OSError beneath, a full disk mostly
-        raise OSError(f"{target} could not be written: {_cause(error)}; the checkpoint before it is intact") from None
+            save_sharded(snapshot.optimizer, storage_writer=writer, no_dist=world.size == 1)
+        with world.first_only() as ours, _plainly(target):
+            if ours:
+                _finish(partial, target, snapshot)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if world.first:
+            shutil.rmtree(partial, ignore_errors=True)
     return target
 
 
-def load(path: Path, optimizer: Tensors, device: torch.device | str = "cpu") -> Snapshot:
-    """Read a checkpoint, checking every file; ValueError says what is damaged.
+def _finish(partial: Path, target: Path, snapshot: Snapshot) -> None:
+    """Hashes and numbers, everything to disk, then the name under which it counts."""
+    files = sorted(path for path in partial.rglob("*") if path.is_file())
+    hashes = {str(path.relative_to(partial)): digest(path) for path in files}
+    document = {"step": snapshot.step, "numbers": snapshot.numbers, "sha256": hashes}
+    (partial / STATE).write_text(json.dumps(document, indent=1))
+    for path in partial.rglob("*"):
+        _flush(path)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
+    _flush(target.parent)
 
-    `optimizer` holds tensors of the right names and shapes, which are overwritten: parts of them may live elsewhere.
+
+@contextmanager
+def _plainly(target: Path) -> Iterator[None]:
+    """Both libraries hide the OSError beneath, a full disk mostly."""
+    try:
+        yield
+    except (SafetensorError, CheckpointException) as error:
+        raise OSError(f"{target} could not be written: {_cause(error)}; the checkpoint before it is intact") from None
+
+
+def load(path: Path, optimizer: Tensors, world: World = ALONE) -> Snapshot:
+    """Read a checkpoint that `newest` has found whole.
+
+    `optimizer` holds tensors of the right names and shapes, which are overwritten; this rank may hold parts of them,
+    other parts than those that were saved. Weights and average come back whole, on the CPU.
     """
-    document = _checked(path)
-    weights, average = (load_file(_file(path, name), str(device)) for name in ("weights", "average"))
+    document = json.loads((path / STATE).read_text())
+    weights, average = (load_file(_file(path, name)) for name in ("weights", "average"))
     with _one_process():
-        load_sharded(optimizer, storage_reader=HuggingFaceStorageReader(str(path / OPTIMIZER)), no_dist=True)
+        reader = HuggingFaceStorageReader(str(path / OPTIMIZER))
+        load_sharded(optimizer, storage_reader=reader, no_dist=world.size == 1)
     return Snapshot(document["step"], weights, average, optimizer, document["numbers"])
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data import Batch, Split
+from .world import World
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Fed:
     rows: NDArray[np.int64]
     """Their numbers, for error messages."""
     tokens: int
-    """How many count."""
+    """How many count, over all ranks."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ class _Host:
 
 
 class Feed:
-    """The training batches of a split, a function of the step."""
+    """A rank's part of the training batches of a split, a function of the step."""
 
-    def __init__(self, split: Split, seed: int, batch_size: int, device: torch.device):
-        self.split, self.seed, self.batch_size, self.device = split, seed, batch_size, device
+    def __init__(self, split: Split, seed: int, batch_size: int, device: torch.device, world: World):
+        self.split, self.seed, self.batch_size, self.device, self.world = split, seed, batch_size, device, world
         self._reader = ThreadPoolExecutor(1, "unmask-feed")
         self._ahead: tuple[int, Future[_Host]] | None = None
 
@@ -50,8 +51,9 @@ class Feed:
         return Fed(x_0, valid, label, host.rows, host.tokens)  # type: ignore[arg-type]  # tokens are never None
 
     def _read(self, step: int) -> _Host:
-        batch: Batch = self.split.batch(self.seed, step, self.batch_size)
-        tokens = int(batch.tokens.size if batch.valid is None else batch.valid.sum())
+        world = self.world
+        batch: Batch = self.split.batch(self.seed, step, self.batch_size, world.rank, world.size)
+        tokens = self.split.count(self.seed, step, self.batch_size)
         return _Host(
             (self._pinned(batch.tokens), self._pinned(batch.valid), self._pinned(batch.labels)), batch.rows, tokens
         )

@@ -27,6 +27,7 @@ from .loss import charge_chunks
 from .method import Method
 from .optimizer import OptimizerConfig, build_optimizer
 from .rate import RateConfig, rate_factor
+from .world import ALONE, World, choose, parameters, put, scalar
 
 BITS = 1 / math.log(2)
 _VALIDATION_BATCH = 16
@@ -119,6 +120,8 @@ class Report:
     preview: Tensor | None = None
     """Samples of the averaged weights [B, ...]."""
     saved: Path | None = None
+    stop_asked: bool = False
+    """Some rank was asked to stop."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class Launched:
     step: int
     """Steps done with it."""
     values: Tensor
-    """Loss in bits and norm of the gradient, on the host when `ready`."""
+    """Loss in bits, whether to stop, norm of the gradient; on the host when `ready`."""
     ready: torch.cuda.Event | None
     tokens: int
     rows: Indices
@@ -146,15 +149,22 @@ class Trainer:
         valid: Split | None,
         folder: Path,
         device: torch.device,
+        world: World = ALONE,
+        parallel: str | None = None,
     ):
-        self.config, self.device, cuda = config, device, device.type == "cuda"
+        strategy = choose(parallel, world)
+        _check_share(config, world)
+        self.config, self.device, self.world, cuda = config, device, world, device.type == "cuda"
+        self.stop_asked: Callable[[], bool] = lambda: False
+        """Whether this process was asked to stop; all ranks learn of it with the next report."""
         self.method = method.to(device)
         if cuda:  # convolutions are faster with their channels last
             method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if config.compile in ("blocks", "whole") or (config.compile == "auto" and cuda):
             method.compile_parts(whole=config.compile == "whole")
+        self.strategy = strategy(method, world, device, self._mixed)
         self.train, self.valid, self.folder = train, valid, folder
-        self.feed = Feed(train, config.seed, config.batch_size, device)
+        self.feed = Feed(train, config.seed, config.batch_size, device, world)
         self.optimizer = build_optimizer(config.optimizer, method.network, method.own_parameters())
         self.average = Average(method, config.average)
         self.done = 0
@@ -166,10 +176,10 @@ class Trainer:
 
     def resume(self, warn: Callable[[str], None] = print) -> int:
         """Go to the newest whole checkpoint, if there is one; returns the steps done."""
-        path = checkpoint.newest(self.folder, warn)
+        path = self.world.told(checkpoint.newest(self.folder, warn) if self.world.first else None)
         if path is not None:
-            found = checkpoint.load(path, self.optimizer.tensors(self.method), self.device)
-            self.method.load_state_dict(found.weights)
+            found = checkpoint.load(path, self.optimizer.tensors(self.method), self.world)
+            put(parameters(self.method), found.weights)
             self.average.load(found.average)
             self.optimizer.load(self.method, found.optimizer)
             self.done = self._first = found.step
@@ -179,10 +189,11 @@ class Trainer:
     def save(self) -> Path:
         """Write a checkpoint of the present state, and delete those no longer needed."""
         numbers = {"best": list(self.best) if self.best else None}
-        weights, states = dict(self.method.state_dict()), self.optimizer.tensors(self.method)
+        weights, states = parameters(self.method), self.optimizer.tensors(self.method)
         snapshot = checkpoint.Snapshot(self.done, weights, self.average.weights, states, numbers)
-        path = checkpoint.save(self.folder, snapshot)
-        checkpoint.prune(self.folder, self.config.keep, self.best[1] if self.best else None)
+        path = checkpoint.save(self.folder, snapshot, self.world)
+        if self.world.first:
+            checkpoint.prune(self.folder, self.config.keep, self.best[1] if self.best else None)
         return path
 
     def steps(self) -> Iterator[Report]:
@@ -222,26 +233,30 @@ class Trainer:
         """One update from micro-batches whose noise is numbered by their place in the batch."""
         config, step = self.config, self.done
         batch = self.feed.batch(step)
-        micro = config.micro_batch or config.batch_size
+        share = config.batch_size // self.world.size
+        micro = config.micro_batch or share
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         self.optimizer.zero_grad()
-        for start in range(0, config.batch_size, micro):
+        for start in range(0, share, micro):
             with trusted() if step > self._first else nullcontext():
                 part = self._loss(batch, slice(start, start + micro), step) / batch.tokens
-            torch.autograd.backward(part)
+            with self.strategy.accumulating(last=start + micro >= share):
+                torch.autograd.backward(part * self.world.size)  # ranks take the mean of their gradients
             loss += part.detach()
-        norm = nn.utils.clip_grad_norm_(self.method.parameters(), config.clip)
+        norm = scalar(nn.utils.clip_grad_norm_(self.method.parameters(), config.clip))
         rate = rate_factor(config.rate, step, config.steps)
         self.optimizer.step(rate)
         self.average.update(step)
         self.done += 1
-        values, ready = _to_host(torch.stack([loss * BITS, norm.double()]))
+        asked = torch.full_like(loss, float(self.stop_asked()))
+        shared = self.world.sum_(torch.stack([loss * BITS, asked]))
+        values, ready = _to_host(torch.cat([shared, norm.double()[None]]))
         return Launched(step + 1, values, ready, batch.tokens, batch.rows, rate)
 
     def _report(self, launched: Launched) -> Report:
         if launched.ready is not None:
             launched.ready.synchronize()
-        bits, norm = launched.values.tolist()
+        bits, asked, norm = launched.values.tolist()
         if not math.isfinite(bits):
             fail(
                 f"the loss at step {launched.step - 1} is not finite",
@@ -250,20 +265,23 @@ class Trainer:
                 do="lower the learning rate, lengthen the warm-up, or look at these rows",
             )
         start, self._clock = self._clock, time.perf_counter()
-        return Report(launched.step, bits, launched.tokens, self._clock - start, norm, launched.rate)
+        seconds = self._clock - start
+        return Report(launched.step, bits, launched.tokens, seconds, norm, launched.rate, stop_asked=asked > 0)
 
     def _loss(self, batch: Fed, part: slice, step: int) -> Tensor:
         """The summed loss of a micro-batch, nats."""
         config = self.config
         x_0, valid, label = (None if t is None else t[part] for t in (batch.x_0, batch.valid, batch.label))
-        streams = Streams(config.seed, torch.arange(config.batch_size, device=self.device)[part], step)
+        share = config.batch_size // self.world.size
+        index = self.world.rank * share + torch.arange(share, device=self.device)[part]
+        streams = Streams(config.seed, index, step)  # numbered within the whole batch
         if not self.method.network.classes:
             label = None
         if label is not None:  # the class after the last means "no label"
             hidden = streams.fork("labels").uniform() < config.label_dropout
             label = label.masked_fill(hidden, self.method.network.classes)
         with self._precision():
-            loss: Tensor = self.method(x_0, streams, valid=valid, label=label, strata=config.batch_size)
+            loss: Tensor = self.strategy.module(x_0, streams, valid=valid, label=label, strata=config.batch_size)
         return loss
 
     def _tensors(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -277,19 +295,25 @@ class Trainer:
 
     def _precision(self) -> torch.autocast:
         """bf16 where it is asked for or fast; weights, losses and averages stay float32."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed)
+
+    @property
+    def _mixed(self) -> bool:
         choice = self.config.precision
-        low = self.device.type == "cuda" if choice == "auto" else choice == "bf16"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=low)
+        return self.device.type == "cuda" if choice == "auto" else choice == "bf16"
 
     @torch.no_grad()
     def validate(self) -> Bits | None:
         """The bound of the averaged weights on held-out sequences; always the bound, whatever was trained on."""
         if self.valid is None:
             return None
-        count = min(self.config.validation_sequences, len(self.valid))
-        groups = np.split(np.arange(count), range(_VALIDATION_BATCH, count, _VALIDATION_BATCH))
-        with self.average.applied(), self._precision():
-            bits = torch.cat([self._bits(rows) for rows in groups])
+        count, world = min(self.config.validation_sequences, len(self.valid)), self.world
+        share = -(-count // world.size)  # as many for each rank; the last ones may be done twice
+        rows = np.minimum(world.rank + world.size * np.arange(share), count - 1)
+        groups = np.split(rows, range(_VALIDATION_BATCH, share, _VALIDATION_BATCH))
+        with self.average.applied(), self.strategy.gathered(), self._precision():
+            own = torch.cat([self._bits(rows) for rows in groups])
+        bits = world.gathered(own.to(self.device)).flatten()[:count].cpu()
         return Bits(bits.mean().item(), (bits.std() / len(bits) ** 0.5).item() if len(bits) > 1 else math.nan)
 
     def _bits(self, rows: Indices) -> Tensor:
@@ -318,7 +342,7 @@ class Trainer:
         label = torch.arange(count, device=self.device) % network.classes if network.classes else None
         streams = Streams(self.config.seed, count, self.done, self.device).fork("preview")
         grid = cosine_grid(self.config.preview_steps)
-        with self.average.applied(), self._precision():
+        with self.average.applied(), self.strategy.gathered(), self._precision():
             process = self.method.estimator().process
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
             return sample(network, process, x, grid, streams, label).cpu()
@@ -326,6 +350,25 @@ class Trainer:
     def _lengths(self) -> Tensor | None:
         """Those of the training rows, where they differ."""
         return torch.from_numpy(self.train.lengths) if self.train.padded else None
+
+
+def _check_share(config: TrainingConfig, world: World) -> None:
+    """Every rank gets as many sequences, in pairs where there are several ranks, and whole micro-batches."""
+    size, batch, micro = world.size, config.batch_size, config.micro_batch
+    require(
+        size == 1 or batch % (2 * size) == 0,
+        "the batch does not divide among the ranks",
+        got=f"{batch} sequences for {size} ranks",
+        allowed=f"a multiple of {2 * size}: an even number for each",
+        do="change the batch size or the number of ranks",
+    )
+    require(
+        micro is None or (batch // size) % micro == 0,
+        "the micro-batch does not divide a rank's share",
+        got=f"{micro} of {batch // size}",
+        allowed="a divisor",
+        do="change one of them",
+    )
 
 
 def _to_host(values: Tensor) -> tuple[Tensor, torch.cuda.Event | None]:

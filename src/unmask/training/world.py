@@ -1,0 +1,203 @@
+"""The processes of a run (`torchrun`): who we are among them, and how the work is divided.
+
+ddp   every rank holds the whole model, gradients are averaged while the backward pass goes on (DistributedDataParallel)
+fsdp  every rank holds a part of every tensor, gathered part by part when needed (FSDP2, `fully_shard`)
+
+One process is a world of its own and needs neither.
+"""
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from ..mistakes import fail, require
+from .method import Method
+
+
+@dataclass(frozen=True)
+class World:
+    """A process among the others."""
+
+    rank: int = 0
+    size: int = 1
+    local: int = 0
+    """Its number on its machine, which is that of its GPU."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that writes and speaks."""
+        return self.rank == 0
+
+    def sum_(self, values: Tensor) -> Tensor:
+        """Add up over all ranks, in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gathered(self, values: Tensor) -> Tensor:
+        """The values [n] of all ranks as [n, ranks]."""
+        if self.size == 1:
+            return values[:, None]
+        parts = [torch.empty_like(values) for _ in range(self.size)]
+        dist.all_gather(parts, values.contiguous())
+        return torch.stack(parts, 1)
+
+    def told(self, thing: Any) -> Any:
+        """What the first rank says."""
+        if self.size == 1:
+            return thing
+        box = [thing]
+        dist.broadcast_object_list(box)
+        return box[0]
+
+    @contextmanager
+    def first_only(self) -> Iterator[bool]:
+        """A block of which only the first rank does the work; what goes wrong there goes wrong for all."""
+        wrong: Exception | None = None
+        try:
+            yield self.first
+        except (OSError, ValueError) as error:
+            if self.size == 1:
+                raise
+            wrong = error
+        said = self.told(str(wrong) if wrong else None)
+        if said is not None:
+            raise wrong or OSError(said)
+
+
+ALONE = World()
+
+
+def from_environment() -> World:
+    """As torchrun says; without it, one process."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    rank, size, local = (int(os.environ.get(name, default)) for name, default in zip(names, "010", strict=True))
+    return World(rank, size, local)
+
+
+@contextmanager
+def joined(device_type: str) -> Iterator[World]:
+    """Within the block the ranks can talk to each other."""
+    world = from_environment()
+    if world.size == 1:
+        yield world
+        return
+    if device_type == "cuda":
+        torch.cuda.set_device(world.local)
+    dist.init_process_group("nccl" if device_type == "cuda" else "gloo")
+    try:
+        yield world
+    finally:
+        gc.collect()  # what still holds on to the group would wait for it, and it for that
+        dist.destroy_process_group()
+
+
+class Strategy:
+    """How the work is divided: one process."""
+
+    def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
+        del world, device, mixed
+        self.module: Callable[..., Any] = method
+
+    def accumulating(self, last: bool) -> AbstractContextManager[None]:
+        """Around the backward pass of a micro-batch: only the last one needs to be shared with the other ranks."""
+        del last
+        return nullcontext()
+
+    def gathered(self) -> AbstractContextManager[None]:
+        """Within the block the network can be called in parts, not only through the method."""
+        return nullcontext()
+
+
+class Ddp(Strategy):
+    """Every rank holds the whole model."""
+
+    def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
+        del mixed
+        place = [world.local] if device.type == "cuda" else None
+        self.module = self._wrapped = DistributedDataParallel(method, place, gradient_as_bucket_view=True)
+
+    @contextmanager
+    def accumulating(self, last: bool) -> Iterator[None]:
+        with nullcontext() if last else self._wrapped.no_sync():
+            yield
+
+
+class Fsdp(Strategy):
+    """Every rank holds a part of every tensor; blocks travel in bf16 where that is what they compute in."""
+
+    def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
+        mesh = init_device_mesh(device.type, (world.size,))
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if mixed else MixedPrecisionPolicy()
+        for part in method.network.parts():
+            fully_shard(part, mesh=mesh, mp_policy=policy)
+        self._sharded: FSDPModule = fully_shard(method, mesh=mesh)
+        self.module = method
+
+    @contextmanager
+    def accumulating(self, last: bool) -> Iterator[None]:
+        self._sharded.set_requires_gradient_sync(last)
+        yield
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        self._sharded.unshard()
+        try:
+            yield
+        finally:
+            self._sharded.reshard()
+
+
+STRATEGIES: dict[str, type[Strategy]] = {"ddp": Ddp, "fsdp": Fsdp}
+
+
+def choose(parallel: str | None, world: World) -> type[Strategy]:
+    """By name; None: DDP where there are several ranks."""
+    if parallel is None:
+        return Ddp if world.size > 1 else Strategy
+    if parallel not in STRATEGIES:
+        fail("unknown strategy", got=parallel, allowed=", ".join(STRATEGIES), do="name one of them")
+    require(
+        world.size > 1,
+        f"{parallel} needs several ranks",
+        got="one process",
+        allowed="torchrun",
+        do="torchrun --nproc-per-node 2 -m unmask train …, or leave --parallel out",
+    )
+    return STRATEGIES[parallel]
+
+
+def whole(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors put together from their parts on all ranks; every rank must ask."""
+    return {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in tensors.items()}
+
+
+@torch.no_grad()
+def put(targets: dict[str, Tensor], values: dict[str, Tensor]) -> None:
+    """Copy whole tensors into targets, of which this rank may hold a part."""
+    for name, target in targets.items():
+        value = values[name].to(target.device)
+        if isinstance(target, DTensor):
+            value = distribute_tensor(value, target.device_mesh, target.placements)
+        target.copy_(value)
+
+
+def scalar(value: Tensor) -> Tensor:
+    """A number that all ranks know."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def parameters(module: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name, as this rank holds them."""
+    return {name: p.detach() for name, p in module.named_parameters()}

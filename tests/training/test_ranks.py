@@ -1,0 +1,171 @@
+"""Two real ranks (torchrun, gloo) train what one process trains, in either strategy, and hand a run to each other."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from unmask.data import Plan, prepare
+
+TRAIN = ["-m", "unmask", "train"]
+SMALL = "--batch-size 8 --layers 2 --heads 2 --width 16 --dropout 0.1 --save-every 4 --validate-every 6 --preview 1"
+SMALL += " --validation-sequences 7 --preview-steps 4 --steps 12"
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    letters = np.random.default_rng(0).choice(list("abcd"), size=6000)
+    (folder / "a.txt").write_text("".join(c + c.upper() for c in letters))
+    prepare(Plan(str(folder / "a.txt"), length=32), folder / "data")
+    return str(folder / "data")
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("molecules")
+    (folder / "a.smi").write_text("\n".join(["CO", "CCCC", "CCO", "CCCCO"] * 40))
+    prepare(Plan(str(folder / "a.smi")), folder / "data")
+    return str(folder / "data")
+
+
+def command(data, out, ranks, *flags):
+    start = [sys.executable, *TRAIN]
+    if ranks > 1:
+        start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *TRAIN]
+    return [*start, "--data", data, "--out", str(out), *SMALL.split(), *flags]
+
+
+def run(*arguments, check=True):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=180, check=False, env=environment
+    )
+    assert not check or done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def curve(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    held_out = [line["validation"]["mean"] for line in lines if "validation" in line]
+    return [line["step"] for line in lines], [line["loss"] for line in lines], held_out
+
+
+def assert_same_curve(a, b):
+    """To float32 tolerance: gradients are added up in another order."""
+    (steps_a, loss_a, held_a), (steps_b, loss_b, held_b) = curve(a), curve(b)
+    assert steps_a == steps_b == list(range(1, len(steps_a) + 1))
+    np.testing.assert_allclose(loss_a, loss_b, rtol=2e-4)
+    np.testing.assert_allclose(held_a, held_b, rtol=2e-4)
+
+
+@pytest.fixture(scope="module")
+def alone(text, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    run(text, folder, 1)
+    return folder
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_ranks_give_the_curve_of_one(text, alone, tmp_path, parallel):
+    done = run(text, tmp_path / "run", 2, "--parallel", parallel)
+    assert_same_curve(tmp_path / "run", alone)
+    assert done.stdout.count("done:") == 1  # one rank speaks
+    assert len(list((tmp_path / "run" / "samples").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("parallel", "alone", "together"),
+    [
+        ("ddp", (), ("--micro-batch", "2")),  # which changes nothing
+        ("fsdp", (), ("--micro-batch", "2")),
+        ("fsdp", ("--method", "genmd4"), ("--method", "genmd4")),
+        ("fsdp", ("--optimizer", "muon"), ("--optimizer", "muon")),
+    ],
+    ids=["ddp in parts", "fsdp in parts", "fsdp genmd4", "fsdp muon"],
+)
+def test_other_ways_to_train(text, tmp_path, parallel, alone, together):
+    """Gradient accumulation, learned schedules and Muon, each against one process."""
+    run(text, tmp_path / "one", 1, *alone)
+    run(text, tmp_path / "two", 2, "--parallel", parallel, *together)
+    assert_same_curve(tmp_path / "two", tmp_path / "one")
+
+
+def test_padded_rows_count_once(molecules, tmp_path):
+    """Rows differ in length, so ranks differ in tokens: the loss is per token of the whole batch."""
+    run(molecules, tmp_path / "one", 1, "--weighting", "ce")
+    run(molecules, tmp_path / "two", 2, "--weighting", "ce")
+    assert_same_curve(tmp_path / "two", tmp_path / "one")
+
+
+def test_a_run_moves_between_strategies_and_numbers_of_ranks(text, alone, tmp_path):
+    """Stopped again and again by SIGTERM, it goes 1 → 2 (fsdp) → 1 → 2 (ddp) → 2 (fsdp), and the curve is one."""
+    out = tmp_path / "run"
+    for ranks, flags in ((1, ()), (2, ("--parallel", "fsdp")), (1, ()), (2, ("--parallel", "ddp"))):
+        before = _steps(out)
+        process = subprocess.Popen(
+            command(text, out, ranks, *flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while _steps(out) <= before and process.poll() is None:
+            time.sleep(0.02)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+    run(text, out, 2, "--parallel", "fsdp")
+    assert_same_curve(out, alone)
+
+
+def _steps(out):
+    found = sorted(p.name for p in (out / "checkpoints").glob("step-*")) if (out / "checkpoints").exists() else []
+    return found[-1] if found else ""
+
+
+def test_a_rank_that_dies_ends_all_and_a_restart_goes_on(text, alone, tmp_path):
+    """SIGKILL to one of two ranks: the others end within seconds with a word about it; the same command goes on."""
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        command(text, out, 2, "--parallel", "ddp"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not _steps(out) and process.poll() is None:
+        time.sleep(0.02)
+    ranks = _children(process.pid)
+    if ranks:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ranks[-1], signal.SIGKILL)
+    _, said = process.communicate(timeout=90)
+    if process.returncode:
+        assert "Signal 9 (SIGKILL) received" in said  # torchrun's word
+    run(text, out, 2, "--parallel", "ddp")
+    assert_same_curve(out, alone)
+
+
+def _children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--batch-size", "6"), "the batch does not divide among the ranks: got 6 sequences for 2 ranks"),
+        (("--micro-batch", "8"), "the micro-batch does not divide a rank's share: got 8 of 4"),
+    ],
+)
+def test_bad_input_is_one_line_from_the_first_rank(text, tmp_path, flags, said):
+    done = run(text, tmp_path / "run", 2, *flags, check=False)
+    assert done.returncode != 0
+    assert done.stderr.count(said) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_strategies_need_ranks(text, tmp_path):
+    done = run(text, tmp_path / "run", 1, "--parallel", "fsdp", check=False)
+    assert done.returncode == 2
+    assert "fsdp needs several ranks: got one process" in done.stderr
+    assert not (tmp_path / "run").exists()
