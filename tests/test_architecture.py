@@ -71,6 +71,9 @@ def test_the_command_line_is_this_and_no_more():
             *("source", "test", "valid", "vocabulary", "workers"),
         ],
         "data info": ["examples", "folder", "json"],
+        "bench train": [
+            *("compare", "data", "json", "method", "out", "preset", "settings", "size", "window", "windows"),
+        ],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],
     }
 

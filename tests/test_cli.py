@@ -161,3 +161,21 @@ def test_activation_checkpointing_changes_nothing(tmp_path):
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
         curves.append([json.loads(line)["loss"] for line in lines])
     assert curves[0] == curves[1]
+
+
+def test_bench_measures_and_compares(tmp_path):
+    words = ["bench", "train", "characters", "--windows", "2", "--window", "2", "--layers", "1", "--batch-size", "4"]
+    first = run(*words, "--out", "a.json", "--json", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout)
+    assert found["tokens_per_s"] > 0
+    assert found["spread"][0] <= found["tokens_per_s"] <= found["spread"][1]
+    assert sum(found["breakdown"].values()) == pytest.approx(1, abs=0.01)
+    assert json.loads((tmp_path / "a.json").read_text()) == found
+    shown = run(*words, "--compare", "a.json", cwd=tmp_path)
+    assert "against the file" in shown.stdout
+    assert "TFLOP/s" in shown.stdout
+    (tmp_path / "other.json").write_text("{}")
+    wrong = run(*words, "--compare", "other.json", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "other.json is not a result" in wrong.stderr

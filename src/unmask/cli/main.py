@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
@@ -170,12 +170,53 @@ class Train:
         return train.run(config, plan, self.out or Path(), self.log, self.parallel, self.json, self.dry_run)
 
 
+@dataclass(frozen=True)
+class BenchTrain:
+    """Measure how fast a configuration trains here, on made-up data: tokens/s, memory, and where the time goes.
+
+    Every field of the configuration is a flag too, as with train. Examples:
+      unmask bench train characters --batch-size 32
+      unmask bench train text8 --masks exact-k --shift 0 --out before.json
+      unmask bench train text8 --masks exact-k --shift 0 --mlp relu2 --compare before.json
+    """
+
+    preset: Annotated[tyro.conf.Positional[str | None], _option("PRESET")] = None
+    """A known setting; see unmask train --help. Without one, --data decides."""
+    data: Annotated[Path | None, _option("DIR")] = None
+    """A folder made by unmask data prepare, for its shape and vocabulary only."""
+    size: Annotated[str | None, _option("NAME")] = None
+    """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters."""
+    method: Annotated[Literal["md4", "genmd4"] | None, _option("NAME")] = None
+    """md4 or genmd4."""
+    windows: int = 5
+    """How many times to measure."""
+    window: int = 10
+    """Steps each time."""
+    out: Annotated[Path | None, _option("FILE")] = None
+    """Write the result as JSON."""
+    compare: Annotated[Path | None, _option("FILE")] = None
+    """A result to compare with."""
+    json: bool = False
+    """Print the result as JSON and nothing else."""
+    settings: tyro.conf.Suppress[tuple[str, ...]] = ()
+    """Fields of the configuration, as they were given."""
+
+    def run(self) -> None:
+        from . import bench, train
+
+        config, plan = train.configure(self.preset, self.data, self.size, self.method, self.settings)
+        shape = train.shape_of(config, plan)
+        bench.run(config, shape, self.windows, self.window, self.out, self.compare, self.json)
+
+
 COMMANDS: dict[str, Callable[..., Command]] = {
     "demo": Demo,
     "data prepare": Prepare,
     "data info": Info,
     "train": Train,
+    "bench train": BenchTrain,
 }
+_WITH_SETTINGS = ("train", "bench train")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -187,8 +228,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"unmask {__version__}")
         return 0
     try:
-        if argv[:1] == ["train"]:
-            return _run_train(argv)
+        for name in _WITH_SETTINGS:
+            if argv[: len(name.split())] == name.split():
+                return _run_with_settings(name, argv[len(name.split()) :])
         return _parse(argv or ["--help"]).run() or 0
     except (ValueError, OSError) as mistake:
         return _complain(str(mistake))
@@ -197,19 +239,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run_train(argv: list[str]) -> int:
-    """`train` takes the fields of a configuration as flags: they wait until it is known which configuration."""
+def _run_with_settings(name: str, argv: list[str]) -> int:
+    """The fields of a configuration are flags of this command: they wait until it is known which configuration."""
     if {"--help", "-h"} & set(argv):
         try:
-            _parse(["train", "--help"])
+            _parse([name, "--help"])
         except SystemExit:
             from . import train
 
             print(train.help_text())
             return 0
-    flags = {"--data", "--out", "--size", "--method", "--log", "--parallel", "--dry-run", "--json"}
+    flags = {f"--{field.name.replace('_', '-')}" for field in fields(COMMANDS[name])}  # type: ignore[arg-type]
     own, settings = _split(argv, flags)
-    command = replace(_parse(own), settings=tuple(settings))  # type: ignore[type-var]
+    command = replace(_parse([name, *own]), settings=tuple(settings))  # type: ignore[type-var]
     return command.run() or 0
 
 

@@ -5,6 +5,7 @@ import difflib
 import io
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -108,10 +109,9 @@ def run(
     """Train and show it; returns the exit code. Of several ranks, the first one speaks."""
     console = Console(quiet=as_json or not from_environment().first)
     if plan is not None and not dry_run and not (Path(config.data) / FILE).exists():
-        console.print(f"preparing {plan.source} in {config.data}", highlight=False)
-        data_command.prepare_with_bar(plan, Path(config.data), None, console)
+        _prepare(plan, Path(config.data), console)
     if dry_run:
-        shape = _shape_of(config, plan)
+        shape = shape_of(config, plan)
         console.print(describe(config, shape), highlight=False)
         print(json.dumps(to_json(config), indent=1))
         return 0
@@ -126,7 +126,17 @@ def run(
     return 0
 
 
-def _shape_of(config: RunConfig, plan: Plan | None) -> tuple[int, ...]:
+def _prepare(plan: Plan, out: Path, console: Console) -> None:
+    """The first rank prepares, the others wait for it; should it fail, torchrun ends them."""
+    if from_environment().first:
+        console.print(f"preparing {plan.source} in {out}", highlight=False)
+        data_command.prepare_with_bar(plan, out, None, console)
+    while not (out / FILE).exists():
+        time.sleep(0.2)
+
+
+def shape_of(config: RunConfig, plan: Plan | None) -> tuple[int, ...]:
+    """Of a row: as the data was prepared, or as the preset will prepare it."""
     if plan is None or (Path(config.data) / FILE).exists():
         return Facts.of(Dataset(config.data), config.length).shape
     found = next(p for p in (make() for make in presets.PRESETS.values()) if p.plan == plan)

@@ -5,6 +5,7 @@ are those of the model (forward and backward, the head at the masked half), what
 """
 
 import gc
+import os
 import statistics
 import time
 from collections import defaultdict
@@ -147,6 +148,7 @@ def _steps(trainer: Trainer, count: int, device: torch.device) -> None:
 def _look_inside(trainer: Trainer, device: torch.device) -> tuple[dict[str, float], list[tuple[str, float]]]:
     """Shares of the time by kind of kernel (of operation on a CPU), what is not in any being idle."""
     cuda = device.type == "cuda"
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own chatter
     activities = [ProfilerActivity.CUDA] if cuda else [ProfilerActivity.CPU]
     with profile(activities=activities) as profiled:
         _steps(trainer, 1, device)
