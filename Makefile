@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 .PHONY: help setup demo test lint format results clean
 help:
 	@echo "make setup    make .venv and install unmask in it, with the pinned versions of constraints.txt"
-	@echo "make demo     see it at work"
+	@echo "make demo     see it at work (DEMO=\"--steps 500\" for a shorter look)"
 	@echo "make test     lint, type-check, check the layers, run all tests"
 	@echo "make lint     only the static checks"
 	@echo "make format   format the code"
@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 demo: $(READY)
-	@$(BIN)/unmask demo
+	@$(BIN)/unmask demo $(DEMO)
 
 test: lint
 	$(BIN)/python -m pytest -n auto

@@ -38,10 +38,10 @@ def preparation_memory(result: dict[str, Any]) -> str:
     """One row per vocabulary."""
     gigabytes = result["bytes"] / 1e9
     lines = [
-        f"| vocabulary, {gigabytes:.1f} GB of text, {result['workers']} processes | peak MiB | seconds |",
-        "|---|---|---|",
+        f"| vocabulary, {gigabytes:.1f} GB of text, {result['workers']} workers | peak MiB |",
+        "|---|---|",
     ]
-    lines += [f"| {row['vocabulary']} | {row['peak_mib']} | {row['seconds']} |" for row in result["rows"]]
+    lines += [f"| {row['vocabulary']} | {row['peak_mib']} |" for row in result["rows"]]
     return "\n".join([*lines, "", source(result)])
 
 

@@ -35,7 +35,7 @@ X_0 = torch.tensor([2, 0, 1])
 
 def as_draw(t, mask, weight, s=None):
     zero = torch.zeros_like(weight)
-    return TokenDraw(t, mask, weight, zero, zero, zero, s)
+    return TokenDraw(t, mask, weight, zero, zero, zero, s=s)
 
 
 def as_scalar_draw(t, mask, weight):

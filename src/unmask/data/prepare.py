@@ -110,12 +110,18 @@ class _Tally:
 
 
 def prepare(
-    plan: Plan, out: Path, *, workers: int = 1, start: Progress = lambda _: None, advance: Progress = lambda _: None
+    plan: Plan,
+    out: Path | str,
+    *,
+    workers: int = 1,
+    start: Progress = lambda _: None,
+    advance: Progress = lambda _: None,
 ) -> Manifest:
     """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun.
 
     `start` is told the total weight of the work, `advance` the weight of each part when it is done.
     """
+    out = Path(out)
     source = find_source(plan.source, plan.kind, plan.reading)
     rows = source.rows if plan.rows is None else plan.rows
     document = plan.to_json(source, rows)
