@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from unmask.cli.main import main
+
 UNMASK = [sys.executable, "-m", "unmask"]
 
 
@@ -79,10 +81,18 @@ def test_version():
         (["train", "--data", "nowhere", "--out", "x"], "nowhere holds no prepared data"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(arguments, said):
-    done = run(*arguments)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    stderr = capsys.readouterr().err
+    assert said in stderr
+    assert stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())  # nothing was begun
+
+
+def test_bad_input_in_a_real_process():
+    done = run("train", "text8", "--dry-run", "--lyers", "3")
     assert done.returncode == 2
-    assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
 
