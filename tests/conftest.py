@@ -12,9 +12,7 @@ settings.load_profile("fixed")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = (
-        "1"  # for the processes that tests start: threads of two that spin starve each other
-    )
+    os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start, too
 
 
 @pytest.fixture
