@@ -23,7 +23,9 @@ CASES = {
     "unet": (UNetConfig(V, 3, 1, 8, 4, dropout=0.1), MD4Config(k_law="bell", weighting="ce"), (4, 4, 3)),
     "uvit": (UViTConfig(V, 3, 1, 8, 4, layers=1, heads=2, transformer_width=16), MD4Config(), (4, 4, 3)),
 }
-BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.skipif(not shutil.which("g++"), reason="no g++"))]
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
+WAYS = [(name, "aot_eager", whole) for name in CASES for whole in (False, True)]
+WAYS.append(pytest.param("transformer", "inductor", False, marks=needs_compiler))
 
 
 def steps(config, method_config, shape, backend=None, whole=False):
@@ -48,12 +50,8 @@ def steps(config, method_config, shape, backend=None, whole=False):
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("whole", [False, True], ids=["blocks", "whole"])
+@pytest.mark.parametrize(("name", "backend", "whole"), WAYS)
 def test_compiling_changes_nothing_but_rounding(name, backend, whole):
-    if backend == "inductor" and (name != "transformer" or whole):
-        pytest.skip("one is enough, it takes a while")
     plain = steps(*CASES[name])
     compiled = steps(*CASES[name], backend, whole)
     for a, b in zip(plain, compiled, strict=True):

@@ -162,7 +162,7 @@ def test_text8_trains(tmp_path, monkeypatch):
     monkeypatch.setattr(named.text8, "__defaults__", known)
     plan = Plan(str(tmp_path / "text8.zip"), "text8", Reading(cache=tmp_path / "cache"), length=32)
     prepare(plan, tmp_path / "data")
-    one_step(tmp_path / "data", tmp_path)
+    assert one_step(tmp_path / "data", tmp_path).vocabulary.size == len(set(TEXT))
 
 
 def test_a_hub_data_set_trains(tmp_path):
@@ -170,7 +170,7 @@ def test_a_hub_data_set_trains(tmp_path):
     (tmp_path / "set").mkdir()
     jsonl(tmp_path / "set")
     prepare(Plan(f"hub:{tmp_path / 'set'}", length=32), tmp_path / "data")
-    one_step(tmp_path / "data", tmp_path)
+    assert one_step(tmp_path / "data", tmp_path).vocabulary.size == len(set(TEXT)) + 1  # and the end of text
 
 
 def test_no_kind_is_forgotten():

@@ -19,15 +19,6 @@ SMALL += " --validation-sequences 7 --preview-steps 4 --steps 12"
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("text")
-    letters = np.random.default_rng(0).choice(list("abcd"), size=6000)
-    (folder / "a.txt").write_text("".join(c + c.upper() for c in letters))
-    prepare(Plan(str(folder / "a.txt"), length=32), folder / "data")
-    return str(folder / "data")
-
-
-@pytest.fixture(scope="module")
 def molecules(tmp_path_factory):
     folder = tmp_path_factory.mktemp("molecules")
     (folder / "a.smi").write_text("\n".join(["CO", "CCCC", "CCO", "CCCCO"] * 40))

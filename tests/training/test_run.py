@@ -25,16 +25,6 @@ from unmask.training import GenMD4Config, MD4Config, OptimizerConfig, RateConfig
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    """A text in which every second character is determined by the one before."""
-    folder = tmp_path_factory.mktemp("text")
-    letters = np.random.default_rng(0).choice(list("abcd"), size=6000)
-    (folder / "a.txt").write_text("".join(c + c.upper() for c in letters))
-    prepare(Plan(str(folder / "a.txt"), length=32), folder / "data")
-    return str(folder / "data")
-
-
 def config(data, **training):
     options = {"steps": 12, "batch_size": 8, "save_every": 4, "validate_every": 6, "validation_sequences": 8} | training
     network = TransformerConfig(8, layers=1, heads=2, width=16, dropout=0.1)

@@ -232,8 +232,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if argv[: len(name.split())] == name.split():
                 return _run_with_settings(name, argv[len(name.split()) :])
         return _parse(argv or ["--help"]).run() or 0
-    except (ValueError, OSError) as mistake:
-        return _complain(str(mistake))
+    except ConnectionError as lost:  # whoever lost the others says so
+        return _complain(str(lost))
+    except (ValueError, OSError) as mistake:  # the same for all ranks: the first one speaks
+        return _complain(str(mistake)) if os.environ.get("RANK", "0") == "0" else 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
@@ -282,8 +284,6 @@ def _parse(argv: list[str]) -> Command:
 
 
 def _complain(message: str) -> int:
-    if os.environ.get("RANK", "0") != "0" and not message.startswith("rank "):  # of several ranks, the first one speaks
-        return 2
     colour = sys.stderr.isatty()
     print(f"\033[31m{message}\033[0m" if colour else message, file=sys.stderr)
     return 2

@@ -186,7 +186,7 @@ def _troubles(config: RunConfig) -> Iterator[None]:
         if world.size == 1:
             raise
         said = str(error).strip().splitlines()[0]
-        raise OSError(f"rank {world.rank}: another rank is gone ({said}); the same command goes on") from None
+        raise ConnectionError(f"rank {world.rank}: another rank is gone ({said}); the same command goes on") from None
 
 
 def _tell(report: Report, out: Path, console: Console) -> None:

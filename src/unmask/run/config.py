@@ -75,8 +75,9 @@ def with_method(config: RunConfig, method: str) -> RunConfig:
         fail("unknown method", got=method, allowed=", ".join(METHODS), do="name one of them")
     if isinstance(config.method, METHODS[method]):
         return config
-    conditioning = replace(config.network.conditioning, time=config.network.conditioning.time or method == "genmd4")
-    return replace(config, method=METHODS[method](), network=replace(config.network, conditioning=conditioning))
+    chosen, seen = METHODS[method], config.network.conditioning
+    conditioning = replace(seen, time=seen.time or chosen.needs_time)
+    return replace(config, method=chosen(), network=replace(config.network, conditioning=conditioning))
 
 
 def fitted(config: RunConfig, data: str) -> RunConfig:

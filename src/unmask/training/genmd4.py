@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,8 @@ SMALLEST, LARGEST = 0.2, 5.0
 class GenMD4Config:
     """GenMD4: α_{t,v} = 1 − t^{w_v}, the exponents learned."""
 
+    needs_time: ClassVar[bool] = True
+    """Whether its network must see t: given that a token is hidden, its law depends on when."""
     initial: float = 1.0
     """w of every token at the start; 1 is MD4 with the linear schedule."""
 

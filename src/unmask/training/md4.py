@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -70,6 +70,8 @@ WEIGHTINGS: dict[str, Callable[[Draw, Tensor], Draw]] = {"elbo": _bound_at_k, "i
 class MD4Config:
     """MD4: which schedule, how masks are drawn, and how their losses are weighted. Evaluation is always the bound."""
 
+    needs_time: ClassVar[bool] = False
+    """Whether its network must see t."""
     schedule: Literal["linear", "cosine", "geometric", "polynomial"] = "linear"
     """α_t, which says how much is visible at time t."""
     exponent: float = 1.0
