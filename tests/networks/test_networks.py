@@ -171,7 +171,8 @@ def test_transformer_learns_a_rule(mlp):
 
 
 def test_rotary_attention_depends_on_distance_only():
-    from unmask.networks.transformer import Rotations, rotate
+    from unmask.networks.fused import rotate
+    from unmask.networks.transformer import Rotations
 
     cos, sin = Rotations(8)(10)
     q, k = torch.randn(2, 1, 1, 1, 8, generator=torch.Generator().manual_seed(0)).expand(2, 1, 10, 1, 8)

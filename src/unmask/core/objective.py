@@ -89,9 +89,17 @@ class Rows:
             index = flat.to(torch.uint8).sort(descending=True, stable=True).indices[:count]
         return cls(index // x_0[0].numel(), x_0.flatten()[index].long(), index)
 
+    @classmethod
+    def every(cls, x_0: Tensor) -> "Rows":
+        """All positions, masked or not."""
+        index = torch.arange(x_0.numel(), device=x_0.device)
+        return cls(index // x_0[0].numel(), x_0.flatten().long(), index)
+
     def padded(self, count: int) -> "Rows":
         """With the first row repeated at the end until there are so many."""
         extra = count - len(self.index)
+        if not extra:
+            return self
         fill = (torch.cat([t, t[:1].expand(extra)]) for t in (self.sequence, self.target, self.index))
         return Rows(*fill)
 

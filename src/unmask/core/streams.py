@@ -7,12 +7,17 @@ or after a restart; there is no state to save.
 """
 
 import hashlib
+import importlib.util
 
 import torch
 from torch import Tensor
 
 from ..mistakes import require
 from . import checks
+
+HAVE_TRITON = importlib.util.find_spec("triton") is not None
+if HAVE_TRITON:
+    from . import philox_kernel
 
 _LOW32 = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -94,6 +99,10 @@ class Streams:
         count = 1
         for size in shape:
             count *= size
+        if HAVE_TRITON and self.device.type == "cuda":
+            u = philox_kernel.uniform(self.index, self._calls, self.step, self.seed, count)
+            self._calls += 1
+            return u.view(len(self), *shape)
         block = torch.arange((count + 1) // 2, device=self.device)  # a block is two uniforms
         index = self.index[:, None]
         words = philox(

@@ -72,16 +72,9 @@ class HiddenLayer(nn.Module):
     """
 
 
-class RMSNorm(nn.Module):
-    """x / rms(x), with a learned scale; computed in float32."""
-
-    def __init__(self, width: int, scale: bool = True):
-        super().__init__()
-        self.width = width
-        self.scale = nn.Parameter(torch.ones(width)) if scale else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (self.width,), self.scale.to(x.dtype) if self.scale is not None else None, eps=1e-6)
+def rms_norm(x: Tensor) -> Tensor:
+    """x / rms(x) over the last axis, computed in float32."""
+    return F.rms_norm(x, x.shape[-1:], eps=1e-6)
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:

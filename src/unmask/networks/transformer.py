@@ -15,17 +15,18 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
+from .fused import norm_rotate, squared_relu
 from .network import (
     Dropout,
     HiddenLayer,
     Network,
-    RMSNorm,
     draw_channels,
     in_compute_dtype,
     linear,
     maybe_checkpoint,
     output_map,
     per_branch,
+    rms_norm,
 )
 
 
@@ -93,7 +94,7 @@ class SquaredReluMlp(HiddenLayer):
         self.out = linear(4 * width, width, zero=zero_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.out(F.relu(self.into(x)).square())
+        result: Tensor = self.out(squared_relu(self.into(x)))
         return result
 
 
@@ -107,12 +108,12 @@ class Attention(HiddenLayer):
         super().__init__()
         self.heads = heads
         self.qkv = linear(width, 3 * width)
-        self.norm_q, self.norm_k = RMSNorm(width // heads), RMSNorm(width // heads)
+        self.scale_q, self.scale_k = (nn.Parameter(torch.ones(width // heads)) for _ in range(2))
         self.out = linear(width, width, zero=zero_out)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # [B, N, H, D/H] each
-        q, k = rotate(self.norm_q(q), cos, sin), rotate(self.norm_k(k), cos, sin)
+        scales = torch.stack([self.scale_q, self.scale_k])
+        q, k, v = norm_rotate(self.qkv(x).unflatten(-1, (3, self.heads, -1)), scales, cos, sin)
         mixed = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
         result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return result
@@ -144,23 +145,16 @@ class Rotations(nn.Module):
         return angle.cos()[:, None], angle.sin()[:, None]
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate each pair (x_i, x_{i+d/2}) by its angle (Su et al., 2021)."""
-    a, b = x.float().chunk(2, dim=-1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
-
-
 class Block(nn.Module):
     """x + gate·attention(norm x), then x + gate·mlp(norm x); shift, scale and gate come from the condition.
 
     Without a condition the branches end in zero matrices, with one in zero gates: either way a new block passes
-    its input through.
+    its input through. The norms have no scales of their own: the matrices behind them do.
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
         conditioned = config.conditioning.any
-        self.norm_1, self.norm_2 = RMSNorm(config.width, not conditioned), RMSNorm(config.width, not conditioned)
         self.attention = Attention(config.width, config.heads, zero_out=not conditioned)
         self.mlp = MLPS[config.mlp](config.width, not conditioned)
         self.modulation = zero_map(config.condition_width, 6 * config.width) if conditioned else None
@@ -169,12 +163,12 @@ class Block(nn.Module):
         self, x: Tensor, cos: Tensor, sin: Tensor, c: Tensor | None, keep_1: Tensor | None, keep_2: Tensor | None
     ) -> Tensor:
         if self.modulation is None or c is None:
-            x = x + _keep(self.attention(self.norm_1(x), cos, sin), keep_1)
-            x = x + _keep(self.mlp(self.norm_2(x)), keep_2)
+            x = x + _keep(self.attention(rms_norm(x), cos, sin), keep_1)
+            x = x + _keep(self.mlp(rms_norm(x)), keep_2)
             return x
         shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
-        x = x + gate_1 * _keep(self.attention(modulate(self.norm_1(x), shift_1, scale_1), cos, sin), keep_1)
-        x = x + gate_2 * _keep(self.mlp(modulate(self.norm_2(x), shift_2, scale_2)), keep_2)
+        x = x + gate_1 * _keep(self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin), keep_1)
+        x = x + gate_2 * _keep(self.mlp(modulate(rms_norm(x), shift_2, scale_2)), keep_2)
         return x
 
 
@@ -209,7 +203,6 @@ class Transformer(Network):
         self.rotations = Rotations(config.width // config.heads)
         conditioned = config.conditioning.any
         self.condition = Condition(config.conditioning, config.condition_width) if conditioned else None
-        self.norm = RMSNorm(config.width, not conditioned)
         self.modulation = zero_map(config.condition_width, 2 * config.width) if conditioned else None
         self.output = output_map(config.width, config.vocab_size)
 
@@ -227,7 +220,7 @@ class Transformer(Network):
         x = in_compute_dtype(x)
         for i, block in enumerate(self.blocks):
             x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
-        x = self.norm(x)
+        x = rms_norm(x)
         if self.modulation is not None and c is not None:
             x = modulate(x, *self.modulation(c)[:, None].chunk(2, dim=-1))
         return x.reshape(*x_t.shape, -1)

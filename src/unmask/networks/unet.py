@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
+from .fused import norm_silu
 from .network import Dropout, HiddenLayer, Network, draw_channels, linear, maybe_checkpoint, output_map, per_branch
 
 
@@ -61,33 +62,23 @@ class GroupNorm(nn.GroupNorm):
     """Over groups of channels of images [B, H, W, C], statistics in float32."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not torch.compiler.is_compiling():
-            return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        # The operator would first copy the image to channels-first. Written with sums over each channel, it is one pass
-        # for the sums and one for x·scale + shift, both ways, and fuses with its neighbours.
-        wide = x.float()
-        count = x[0].numel() // self.num_groups
-        mean = self._per_group(wide.sum((1, 2))) / count
-        variance = (self._per_group(wide.square().sum((1, 2))) / count - mean.square()).clamp(min=0)
-        scale = self._per_channel(torch.rsqrt(variance + self.eps)) * self.weight
-        shift = self.bias - self._per_channel(mean) * scale
-        return (wide * scale[:, None, None] + shift[:, None, None]).to(x.dtype)
+        return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
 
-    def _per_group(self, sums: Tensor) -> Tensor:
-        return sums.view(len(sums), self.num_groups, -1).sum(-1)
-
-    def _per_channel(self, values: Tensor) -> Tensor:
-        return values.repeat_interleave(self.num_channels // self.num_groups, dim=1)
+    def then_silu(
+        self, x: Tensor, left: Tensor | None = None, shift: Tensor | None = None, keep: Tensor | None = None
+    ) -> Tensor:
+        """silu(norm([x, left] + shift)) · keep, in one pass (`fused.norm_silu`)."""
+        return norm_silu(x, left, shift, self.weight, self.bias, keep, self.num_groups, self.eps)
 
 
 class Convolution(nn.Conv2d):
     """A convolution of images [B, H, W, C] that keeps their size: to the library, channels come last in memory."""
 
-    def __init__(self, width_in: int, width: int, side: int = 3, *, zero: bool = False):
-        super().__init__(width_in, width, side, padding=side // 2)
+    def __init__(self, width_in: int, width: int, *, bias: bool = True, zero: bool = False):
+        super().__init__(width_in, width, 3, padding=1, bias=bias)
         if zero:
-            nn.init.zeros_(self.weight)
-            nn.init.zeros_(self.bias)  # type: ignore[arg-type]
+            for parameter in self.parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
@@ -96,28 +87,29 @@ class Convolution(nn.Conv2d):
 class ResidualBlock(nn.Module):
     """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero.
 
-    On the way up x is first joined by what the way down has left.
+    On the way up x is joined by what the way down has left; the two are never copied into one.
     """
 
-    def __init__(self, width_in: int, width: int, groups: int, conditioned: bool):
+    def __init__(self, width: int, groups: int, conditioned: bool, joined: bool = False):
         super().__init__()
+        width_in = 2 * width if joined else width
         self.norm_1, self.norm_2 = GroupNorm(groups, width_in), GroupNorm(groups, width)
-        self.conv_1, self.conv_2 = Convolution(width_in, width), Convolution(width, width, zero=True)
+        self.conv_1, self.conv_2 = Convolution(width_in, width, bias=False), Convolution(width, width, zero=True)
+        self.shift = nn.Parameter(torch.zeros(width))
         self.condition = linear(width, width) if conditioned else None
-        self.skip = Convolution(width_in, width, 1) if width_in != width else None
+        self.skip = linear(width_in, width) if joined else None
 
     def forward(self, x: Tensor, left: Tensor | None, c: Tensor | None, keep: Tensor | None) -> Tensor:
-        if left is not None:
-            x = torch.cat([x, left], dim=-1)
-        h = self.conv_1(F.silu(self.norm_1(x)))
-        if self.condition is not None and c is not None:
-            h = h + self.condition(c)[:, None, None]
-        h = F.silu(self.norm_2(h))
-        if keep is not None:
-            h = h * keep[:, None, None].to(h.dtype)
-        straight: Tensor = x if self.skip is None else self.skip(x)
-        result: Tensor = straight + self.conv_2(h)
-        return result
+        shift = self.shift if self.condition is None or c is None else self.shift + self.condition(c)
+        h = self.conv_1(self.norm_1.then_silu(x, left))
+        h = self.conv_2(self.norm_2.then_silu(h, shift=shift.float().expand(len(x), -1), keep=keep))
+        return self._straight(x, left) + h
+
+    def _straight(self, x: Tensor, left: Tensor | None) -> Tensor:
+        if self.skip is None or left is None:
+            return x
+        of_x, of_left = self.skip.weight.chunk(2, dim=1)
+        return F.linear(x, of_x) + F.linear(left, of_left)
 
 
 class PixelAttention(HiddenLayer):
@@ -160,7 +152,7 @@ class PixelHead(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """The last nonlinear layer."""
-        spread: Tensor = F.silu(self.spread(F.silu(self.norm(h))))
+        spread: Tensor = F.silu(self.spread(self.norm.then_silu(h)))
         return spread.view(*spread.shape[:-1], self.channels, -1)
 
 
@@ -192,13 +184,13 @@ class PixelNetwork(Network):
         self.pixels = config
         width, conditioned = config.width, config.conditioning.any
 
-        def block(width_in: int) -> ResidualBlock:
-            return ResidualBlock(width_in, width, config.groups, conditioned)
+        def block(joined: bool) -> ResidualBlock:
+            return ResidualBlock(width, config.groups, conditioned, joined)
 
         self.embedding = PixelEmbedding(config.vocab_size, config.channels, width)
         self.condition = Condition(config.conditioning, width) if conditioned else None
-        self.down = nn.ModuleList(block(width) for _ in range(config.blocks))
-        self.up = nn.ModuleList(block(2 * width) for _ in range(config.blocks + 1))
+        self.down = nn.ModuleList(block(joined=False) for _ in range(config.blocks))
+        self.up = nn.ModuleList(block(joined=True) for _ in range(config.blocks + 1))
         self.pixel_head = PixelHead(config.vocab_size, config.channels, width, config.groups)
 
     @abstractmethod
@@ -256,9 +248,9 @@ class UNet(PixelNetwork):
         super().__init__(config)
         self.config = config
         conditioned = config.conditioning.any
-        self.before = ResidualBlock(config.width, config.width, config.groups, conditioned)
+        self.before = ResidualBlock(config.width, config.groups, conditioned)
         self.attention = PixelAttention(config.width, config.groups)
-        self.after = ResidualBlock(config.width, config.width, config.groups, conditioned)
+        self.after = ResidualBlock(config.width, config.groups, conditioned)
 
     def middle_parts(self) -> list[nn.Module]:
         return [self.before, self.after]

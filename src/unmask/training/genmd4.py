@@ -75,7 +75,7 @@ class GenMD4(Method):
         estimator = self._estimator(w)
         process, losses, log_q = estimator.process, [], []
         for draw in estimator.draw_pair(x_0, streams, valid=valid, strata=strata):
-            losses.append(self._charge(x_0, draw, estimator, streams, label, (w,)))
+            losses.append(self._charge(x_0, draw, estimator, self.network.draw_dropout(streams), label, (w,)))
             log_q.append(log_q_mask(process, x_0, draw, valid))
         surrogate = rloo(*(loss.nelbo.total for loss in losses), *log_q)
         return 0.5 * (losses[0].total + losses[1].total) + (surrogate - surrogate.detach()).sum()

@@ -162,6 +162,8 @@ class Trainer:
             method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if config.compile in ("blocks", "whole") or (config.compile == "auto" and cuda):
             method.compile_parts(whole=config.compile == "whole")
+            if cuda and world.size == 1:  # the others' gradients come in while ours are computed
+                method.record()
         self.strategy = strategy(method, world, device, self._mixed)
         self.train, self.valid, self.folder = train, valid, folder
         self.feed = Feed(train, config.seed, config.batch_size, device, world)

@@ -16,6 +16,8 @@ from ..networks import Network
 
 LOGITS = 1 << 29
 """How many logits may exist at the same time."""
+_DENSE = 512
+"""Vocabularies up to this size have logits everywhere."""
 _ROWS = 128
 """Chunks are multiples of this many rows: matrix units like that better."""
 
@@ -59,13 +61,10 @@ def masked_loss(
 
     `learned`: tensors besides the network's that the estimator's losses depend on (GenMD4's w).
     """
-    rows = Rows.of(x_0, draw.mask, draw.count)
-    count, size = len(rows.index), chunk or _even(len(rows.index), chunk_size(network.vocab_size))
-    if draw.count is not None:
-        rows = rows.padded(-(-count // size) * size)
-    hidden = features.flatten(0, -2).index_select(0, rows.index)
-    weight = draw.weight.index_select(0, rows.sequence)
-    weight[count:] = 0  # what was added to fill the last chunk
+    rows, weight, count, size = _charged(x_0, draw, network.vocab_size, chunk)
+    hidden = features.flatten(0, -2)
+    if len(rows.index) != len(hidden) or not dense(network):
+        hidden = hidden.index_select(0, rows.index)
     parts = [slice(start, start + size) for start in range(0, len(hidden), size)]
 
     def part_losses(hidden: Tensor, part: slice) -> Tensor:
@@ -75,10 +74,38 @@ def masked_loss(
     total, values = _ChunkGradients.apply(part_losses, parts, weight, *tensors)  # type: ignore[no-untyped-call]
     ends = draw.control + draw.reconstruction + draw.prior
     empty = values.new_zeros(x_0.numel())
-    laid_out = empty.index_copy(0, rows.index[:count], values[:count]).view(len(x_0), -1)
-    diffusion = (draw.weight * laid_out.sum(1)).detach() + draw.control.detach()
+    laid_out = empty.index_copy(0, rows.index[:count], (weight * values)[:count]).view(len(x_0), -1)
+    diffusion = laid_out.sum(1).detach() + draw.control.detach()
     nelbo = Nelbo(diffusion, draw.reconstruction.detach(), draw.prior.detach())
     return Loss(total + ends.sum(), nelbo)
+
+
+def dense(network: Network) -> bool:
+    """Whether the vocabulary is so small that logits at all positions cost less than choosing the masked ones."""
+    return network.vocab_size <= _DENSE
+
+
+def constant_shape(network: Network, draw: Draw) -> bool:
+    """Whether every draw like this one is charged with tensors of the same shapes."""
+    return dense(network) or draw.count is not None
+
+
+def _charged(x_0: Tensor, draw: Draw, vocab_size: int, chunk: int | None) -> tuple[Rows, Tensor, int, int]:
+    """The positions to charge, padded to whole chunks; their weights; how many they are; the size of a chunk."""
+    most = chunk_size(vocab_size)
+    if vocab_size <= _DENSE:
+        rows, count = Rows.every(x_0), x_0.numel()
+        size = chunk or (count if count <= most else _even(count, most))
+    else:
+        rows = Rows.of(x_0, draw.mask, draw.count)
+        count = len(rows.index)
+        size = chunk or _even(count if draw.count is not None else x_0.numel(), most)
+    rows = rows.padded(-(-count // size) * size)
+    weight = draw.weight.index_select(0, rows.sequence)
+    if vocab_size <= _DENSE:
+        weight = weight * draw.mask.flatten()[rows.index]
+    weight[count:] = 0  # what was added to fill the last chunk
+    return rows, weight, count, size
 
 
 def _even(count: int, most: int) -> int:

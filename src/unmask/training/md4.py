@@ -141,7 +141,7 @@ class MD4(Method):
         draw = estimator.draw(x_0, streams, valid=valid, strata=strata)
         tokens = (draw.mask.new_ones(draw.mask.shape) if valid is None else valid).flatten(1).sum(1)
         draw = self._weigh(draw, tokens)
-        return self._charge(x_0, draw, estimator, streams, label).total
+        return self._total(x_0, draw, estimator, self.network.draw_dropout(streams), label)
 
     def estimator(self) -> Estimator:
         return ExactK(self.process, balanced, PowerK(0.5))

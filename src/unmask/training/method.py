@@ -1,6 +1,7 @@
 """What is trained: a network together with the objective it is trained on. One class for each method."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,7 +9,9 @@ from torch import Tensor, nn
 
 from ..core import Draw, Estimator, Streams
 from ..networks import Network
-from .loss import Loss, head_losses, masked_loss
+from ..networks.network import Dropout
+from .graph import Recorded
+from .loss import Loss, constant_shape, head_losses, masked_loss
 
 
 class Method(nn.Module, ABC):
@@ -18,6 +21,8 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.network = network
         self._features, self._losses = network.features, head_losses
+        self._recording = False
+        self._recorded: Recorded | None = None
 
     def compile_parts(self, whole: bool = False, **options: Any) -> None:
         """Compile the network and the losses of a chunk, in graphs of constant shape (`torch.compile`).
@@ -50,18 +55,38 @@ class Method(nn.Module, ABC):
         """What the method learns besides the network; it gets a learning rate of its own."""
         return []
 
+    def record(self) -> None:
+        """From now on, run losses of constant shape and their gradients as one CUDA graph (`graph`)."""
+        self._recording = True
+
+    def _total(self, x_0: Tensor, draw: Draw, estimator: Estimator, dropout: Dropout, label: Tensor | None) -> Tensor:
+        """The bound of a draw, summed: all that a method needs which learns nothing but its network."""
+        if not (self._recording and constant_shape(self.network, draw)):
+            return self._charge(x_0, draw, estimator, dropout, label).total
+        if self._recorded is None:
+
+            def diffusion(
+                x_0: Tensor, t: Tensor, mask: Tensor, weight: Tensor, label: Tensor | None, *dropout: Tensor
+            ) -> Tensor:
+                none = torch.zeros_like(weight)
+                same = replace(draw, t=t, mask=mask, weight=weight, control=none, reconstruction=none, prior=none)
+                return self._charge(x_0, same, estimator, dropout, label).total
+
+            self._recorded = Recorded(diffusion, list(self.parameters()))
+        ends = (draw.control + draw.reconstruction + draw.prior).sum()
+        return self._recorded(x_0, draw.t, draw.mask, draw.weight, label, *dropout) + ends
+
     def _charge(
         self,
         x_0: Tensor,
         draw: Draw,
         estimator: Estimator,
-        streams: Streams,
+        dropout: Dropout,
         label: Tensor | None,
         learned: tuple[Tensor, ...] = (),
     ) -> Loss:
-        """The bound of a draw."""
+        """The bound of a draw. `learned`: what its losses depend on besides the network."""
         t = draw.t.float()  # as a network sees it: one shape and one kind of number for the compiled one
-        dropout = self.network.draw_dropout(streams)
         features = self._features(estimator.process.hide(x_0, draw.mask), t, label, dropout)
-        losses = head_losses if draw.count is None else self._losses  # compiled for one shape only
+        losses = head_losses if learned else self._losses
         return masked_loss(self.network, features, x_0, draw, estimator, learned=learned, losses=losses)
