@@ -17,6 +17,7 @@ from unmask.core import (
 )
 from unmask.networks import Conditioning, Transformer, TransformerConfig
 from unmask.training import GenMD4Config, MD4Config, charge_chunks, masked_loss
+from unmask.training import loss as loss_module
 from unmask.training.genmd4 import LearnedWeights
 
 V = 13
@@ -37,8 +38,22 @@ def network(seed=0):
     return net.double()
 
 
+@pytest.fixture
+def large_vocabulary(monkeypatch):
+    """Logits at the masked positions only, as if there were too many for all."""
+    monkeypatch.setattr(loss_module, "_DENSE", 0)
+
+
+@pytest.fixture(params=["everywhere", "where masked"])
+def logits(request):
+    """Both ways to choose the positions with logits."""
+    if request.param == "where masked":
+        request.getfixturevalue("large_vocabulary")
+
+
+@pytest.mark.usefixtures("logits")
 @pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
-@pytest.mark.parametrize("chunk", [1, 7, 10_000])
+@pytest.mark.parametrize("chunk", [None, 1, 7, 10_000])
 def test_chunks_change_neither_value_nor_gradient(estimator, chunk):
     net = network()
     x_0 = (Streams(0, 6).uniform(20) * V).long()
@@ -55,6 +70,7 @@ def test_chunks_change_neither_value_nor_gradient(estimator, chunk):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.usefixtures("large_vocabulary")
 def test_logits_of_all_rows_never_exist_together():
     """Peak size of any tensor with a vocabulary axis is one chunk, forward and backward."""
     net, estimator = network(), ESTIMATORS["exact-k"]
@@ -68,6 +84,7 @@ def test_logits_of_all_rows_never_exist_together():
     assert sum(sizes) == 7 * 10  # 63 hidden positions, each once: their gradients are taken while they exist
 
 
+@pytest.mark.usefixtures("logits")
 def test_nothing_masked_costs_nothing():
     net, estimator = network(), ESTIMATORS["exact-k"]
     x_0 = torch.zeros(2, 5, dtype=torch.int64)
@@ -111,6 +128,7 @@ def test_genmd4_trains_network_and_weights_together():
     assert final.item() == pytest.approx(4 * 0.6931, rel=0.08)
 
 
+@pytest.mark.usefixtures("logits")
 def test_bounds_in_chunks_are_the_bounds():
     net, estimator = network(), ESTIMATORS["exact-k"]
     x_0 = (Streams(0, 6).uniform(20) * V).long()

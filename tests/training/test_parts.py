@@ -46,7 +46,7 @@ def test_decay_spares_norms_and_embeddings():
     optimizers = build_optimizer(OptimizerConfig(), net)
     decayed = {id(p) for g in optimizers.parts[0].param_groups if g["weight_decay"] for p in g["params"]}
     assert id(net.embedding.weight) not in decayed
-    assert id(net.norm.scale) not in decayed
+    assert id(net.blocks[0].attention.scale_q) not in decayed
     assert id(net.blocks[0].attention.qkv.weight) in decayed
 
 

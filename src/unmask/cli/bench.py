@@ -2,7 +2,11 @@
 
 import json
 import platform
+import shlex
+import sys
+import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +37,15 @@ def run(
     threads = f"{platform.machine()}, {torch.get_num_threads()} threads"
     name = torch.cuda.get_device_name() if device.type == "cuda" else threads
     console.print(f"{name}, torch {torch.__version__}; the first step compiles", highlight=False)
+    start = time.perf_counter()
     found = measure(config, shape, device, windows=windows, window=window)
     document = {
+        "command": shlex.join(["unmask", *sys.argv[1:]]),
         "device": name,
         "versions": {"unmask": unmask.__version__, "torch": torch.__version__},
+        "seed": config.training.seed,
+        "duration_s": round(time.perf_counter() - start, 1),
+        "date": datetime.now(UTC).date().isoformat(),
         "config": to_json(config),
         "shape": list(shape),
         **asdict(found),

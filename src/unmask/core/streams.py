@@ -7,15 +7,15 @@ or after a restart; there is no state to save.
 """
 
 import hashlib
-import importlib.util
+import math
 
 import torch
 from torch import Tensor
 
 from ..mistakes import require
 from . import checks
+from .device import HAVE_TRITON
 
-HAVE_TRITON = importlib.util.find_spec("triton") is not None
 if HAVE_TRITON:
     from . import philox_kernel
 
@@ -96,9 +96,7 @@ class Streams:
 
     def uniform(self, *shape: int) -> Tensor:
         """Float64 uniforms [B, *shape] on the open interval (0, 1): odd multiples of 2^-53, never 0 or 1."""
-        count = 1
-        for size in shape:
-            count *= size
+        count = math.prod(shape)
         if HAVE_TRITON and self.device.type == "cuda":
             u = philox_kernel.uniform(self.index, self._calls, self.step, self.seed, count)
             self._calls += 1

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,8 @@ class Cost:
     vocab_size: int
     positions: int
     """Tokens per sample."""
+    shares: dict[str, float]
+    """Of the operations in matrix products: attention, MLP, head, rest."""
 
     def memory(self, batch_size: int, mixed: bool, chunk: int = 0) -> int:
         """About how many bytes training takes at most with this batch on one device.
@@ -63,7 +66,28 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
         mixed_bytes=network.mixed_bytes,
         vocab_size=network.vocab_size,
         positions=math.prod(shape),
+        shares=_shares(counter),
     )
+
+
+_PARTS = {"attention": "attention", "mlp": "MLP", "output": "head"}
+"""The last name of a module, and what it is part of."""
+
+
+def _shares(counter: FlopCounterMode) -> dict[str, float]:
+    """How the operations of the layers divide; those between positions are attention's own kernels."""
+    counts = {module: _of_layers(operations) for module, operations in counter.get_flop_counts().items()}
+    found = dict.fromkeys([*_PARTS.values(), "rest"], 0.0)
+    for module, operations in counts.items():
+        part = _PARTS.get(module.rpartition(".")[2])
+        if part is not None:
+            found[part] += operations
+    found["rest"] = counts["Global"] - sum(found.values())
+    return {part: operations / max(1, counts["Global"]) for part, operations in found.items()}
+
+
+def _of_layers(operations: dict[Any, int]) -> int:
+    return sum(count for operation, count in operations.items() if str(operation) in ("aten.mm", "aten.addmm"))
 
 
 def _features(network: Network, shape: tuple[int, ...]) -> Tensor:

@@ -4,14 +4,15 @@ Every function is plain PyTorch, which says what is computed, with a Triton kern
 is a GPU to run it.
 """
 
-import importlib.util
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-HAVE_TRITON = importlib.util.find_spec("triton") is not None
+from ..core.device import HAVE_TRITON
+from ..core.numeric import softmax_dtype
+
 if HAVE_TRITON:
     from . import kernels
 
@@ -21,7 +22,34 @@ def has_kernel(x: Tensor) -> bool:
     return HAVE_TRITON and x.is_cuda
 
 
-_EPS_ROTATE = 1e-6
+_EPS = 1e-6
+
+
+def rms_norm(x: Tensor) -> Tensor:
+    """y = x / rms(x) over the last axis, computed in float32. The backward pass needs y alone, which the matrix behind
+    it keeps anyway: with r = 1/rms(x), dx = r (dy − y · mean(y · dy)).
+    """
+    if not x.is_cuda:  # where memory is no concern the library's own is faster
+        return F.rms_norm(x, x.shape[-1:], eps=_EPS)
+    y: Tensor = _RmsNorm.apply(x)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        wide = x.to(softmax_dtype(x))
+        r = torch.rsqrt(wide.square().mean(-1, keepdim=True) + _EPS)
+        y = (wide * r).to(x.dtype)
+        ctx.save_for_backward(y, r)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        y, r = ctx.saved_tensors
+        y, wide = y.to(r.dtype), dy.to(r.dtype)
+        dx: Tensor = r * (wide - y * (y * wide).mean(-1, keepdim=True))
+        return dx.to(dy.dtype)
 
 
 def norm_rotate(qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -32,10 +60,10 @@ def norm_rotate(qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor) -> tuple[
         q, k, v = _NormRotate.apply(qkv, scales, cos, sin)  # type: ignore[no-untyped-call]
         return q, k, v
     q, k, v = qkv.unbind(2)
-    width = (qkv.shape[-1],)
+    wide = softmax_dtype(qkv)
     q, k = (
-        rotate(F.rms_norm(x.float(), width, scale, eps=_EPS_ROTATE), cos, sin).to(qkv.dtype)
-        for x, scale in zip((q, k), scales.float(), strict=True)
+        rotate(F.rms_norm(x.to(wide), x.shape[-1:], scale, eps=_EPS), cos, sin).to(qkv.dtype)
+        for x, scale in zip((q, k), scales.to(wide), strict=True)
     )
     return q, k, v
 
@@ -50,35 +78,53 @@ class _NormRotate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(qkv, scales, cos, sin)
-        q, k = kernels.norm_rotate(qkv, scales, cos, sin, _EPS_ROTATE).unbind(2)
+        q, k = kernels.norm_rotate(qkv, scales, cos, sin, _EPS).unbind(2)
         return q, k, qkv[:, :, 2]
 
     @staticmethod
     def backward(ctx: Any, dq: Tensor, dk: Tensor, dv: Tensor) -> tuple[Tensor | None, ...]:
         qkv, scales, cos, sin = ctx.saved_tensors
-        dqkv, dscales = kernels.norm_rotate_backward(dq, dk, dv, qkv, scales, cos, sin, _EPS_ROTATE)
+        dqkv, dscales = kernels.norm_rotate_backward(dq, dk, dv, qkv, scales, cos, sin, _EPS)
         return dqkv, dscales.sum(0), None, None
 
 
-def squared_relu(x: Tensor) -> Tensor:
-    """relu(x)². Its derivative 2 relu(x) is twice the root of the result, so x need not be kept: where a matrix
-    product comes before, that one can write the result at once.
+def squared_relu_mlp(x: Tensor, into: Tensor, out: Tensor) -> Tensor:
+    """relu(x intoᵀ)² outᵀ. The derivative of y = relu(·)² is 2 √y, so that only y is kept, which the matrix product
+    writes at once.
     """
-    y: Tensor = _SquaredRelu.apply(x)  # type: ignore[no-untyped-call]
-    return y
-
-
-class _SquaredRelu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = F.relu(x).square()
-        ctx.save_for_backward(y)
+    if has_product(x):
+        kind = torch.get_autocast_dtype(x.device.type)
+        y: Tensor = _SquaredReluMlp.apply(x.to(kind), into.to(kind), out.to(kind))  # type: ignore[no-untyped-call]
         return y
+    return F.linear(F.relu(F.linear(x, into)).square(), out)
+
+
+def has_product(x: Tensor) -> bool:
+    """Whether the kernel's matrix product fits: bf16 on a GPU that loads tiles by itself (Hopper and later)."""
+    return (
+        has_kernel(x)
+        and torch.is_autocast_enabled(x.device.type)
+        and torch.get_autocast_dtype(x.device.type) == torch.bfloat16
+        and x.shape[-1] % 8 == 0
+        and torch.cuda.get_device_capability(x.device) >= (9, 0)
+    )
+
+
+class _SquaredReluMlp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, into: Tensor, out: Tensor) -> Tensor:
+        rows = x.flatten(0, -2)
+        y = kernels.product_squared_relu(rows, into)
+        ctx.save_for_backward(rows, y, into, out)
+        result: Tensor = (y @ out.t()).view(*x.shape[:-1], -1)
+        return result
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
-        return 2 * dy * y.sqrt()
+    def backward(ctx: Any, d: Tensor) -> tuple[Tensor, ...]:
+        rows, y, into, out = ctx.saved_tensors
+        d_out = d.flatten(0, -2)
+        d_y = kernels.product_squared_relu_backward(d_out, out.t().contiguous(), y)
+        return (d_y @ into).view(*d.shape[:-1], -1), d_y.t() @ rows, d_out.t() @ y
 
 
 def norm_silu(
@@ -98,9 +144,10 @@ def norm_silu(
     if _slabs_fit(x, left, groups):
         y: Tensor = _NormSilu.apply(x, left, shift, weight, bias, keep, groups, eps)  # type: ignore[no-untyped-call]
         return y
-    both = x if left is None else torch.cat([x, left], dim=-1)
-    wide = both.float() if shift is None else both + shift[:, None, None]
-    normed = F.group_norm(wide.permute(0, 3, 1, 2).float(), groups, weight.float(), bias.float(), eps)
+    both = (x if left is None else torch.cat([x, left], dim=-1)).to(softmax_dtype(x))
+    if shift is not None:
+        both = both + shift[:, None, None]
+    normed = F.group_norm(both.permute(0, 3, 1, 2), groups, weight.to(both.dtype), bias.to(both.dtype), eps)
     y = F.silu(normed.permute(0, 2, 3, 1))
     return (y if keep is None else y * keep[:, None, None]).to(x.dtype)
 
@@ -127,6 +174,7 @@ class _NormSilu(torch.autograd.Function):
         groups: int,
         eps: float,
     ) -> Tensor:
+        y: Tensor
         y, means, scales = kernels.norm_silu(x, left, shift, weight, bias, keep, groups, eps)
         ctx.save_for_backward(x, left, shift, weight, bias, keep, means, scales)
         ctx.groups = groups

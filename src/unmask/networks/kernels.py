@@ -8,8 +8,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-_ROWS = 64
+_ROWS, _ROWS_BACKWARD = 64, 128
 """Heads of tokens that a program works on."""
 _PIXELS = 1024
 """Pixels that a program holds at once: an image that has no more is read once, for its statistics and its values."""
@@ -87,7 +88,7 @@ def _norm_rotate_backward(
 def norm_rotate(qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor, eps: float) -> Tensor:
     """Queries and keys [B, N, 2, H, D/H] of qkv [B, N, 3, H, D/H], normalised, scaled by `scales` and rotated."""
     qkv, out = qkv.contiguous(), _queries_and_keys(qkv)
-    grid, shape = _rows(qkv)
+    grid, shape = _rows(qkv, _ROWS)
     _norm_rotate[grid[0], 2](qkv, out, scales, cos, sin, _heads(qkv), qkv.shape[1], eps, *shape)
     return out
 
@@ -104,7 +105,7 @@ def norm_rotate_backward(
 ) -> tuple[Tensor, Tensor]:
     """Gradients of qkv and, in parts to be summed, of the scales."""
     qkv, dq, dk, dv = (x.contiguous() for x in (qkv, dq, dk, dv))
-    grid, shape = _rows(qkv)
+    grid, shape = _rows(qkv, _ROWS_BACKWARD)
     dqkv, dscales = torch.empty_like(qkv), scales.new_empty(grid[0], *scales.shape)
     _norm_rotate_backward[grid](
         qkv, dq, dk, dv, dqkv, dscales, scales, cos, sin, _heads(qkv), qkv.shape[1], eps, *shape
@@ -118,7 +119,7 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     del dq, dk, dv, cos, sin, eps
     dqkv = torch.empty(qkv.shape, dtype=qkv.dtype, device=qkv.device)
-    return dqkv, scales.new_empty(_rows(qkv)[0][0], *scales.shape)
+    return dqkv, scales.new_empty(_rows(qkv, _ROWS_BACKWARD)[0][0], *scales.shape)
 
 
 def _queries_and_keys(qkv: Tensor) -> Tensor:
@@ -131,9 +132,80 @@ def _heads(qkv: Tensor) -> int:
     return qkv.shape[0] * qkv.shape[1] * qkv.shape[3]
 
 
-def _rows(qkv: Tensor) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
+def _rows(qkv: Tensor, rows: int) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
     heads, half = qkv.shape[3], qkv.shape[4] // 2
-    return (triton.cdiv(_heads(qkv), _ROWS), 3), (heads, half, _ROWS, triton.next_power_of_2(half))
+    return (triton.cdiv(_heads(qkv), rows), 3), (heads, half, rows, triton.next_power_of_2(half))
+
+
+# -------------------------------------------------------------------------- a matrix product with squared ReLU
+
+_M, _N, _K = 128, 256, 64
+"""A tile of the product, and how much of the inner dimension is multiplied at a time."""
+_TOGETHER = 8
+"""Rows of tiles that are worked on together, so that they find their matrix in the cache."""
+
+
+@triton.jit
+def _product(
+    a, b, y, c, rows, columns, inner, BACKWARD: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    TOGETHER: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """c = f(a bᵀ), by tiles; f is relu² or, backward, multiplication with its derivative 2 √y."""
+    down, across = tl.cdiv(rows, M), tl.cdiv(columns, N)
+    for tile in tl.range(tl.program_id(0), down * across, PROGRAMS, flatten=True):
+        band, place = tile // (TOGETHER * across), tile % (TOGETHER * across)
+        height = tl.minimum(down - band * TOGETHER, TOGETHER)
+        row, column = (band * TOGETHER + place % height) * M, place // height * N
+        sums = tl.zeros([M, N], tl.float32)
+        for k in range(0, inner, K):
+            sums = tl.dot(a.load([row, k]), b.load([column, k]).T, sums)
+        left, right = tl.split(tl.permute(tl.reshape(sums, [M, 2, N // 2]), [0, 2, 1]))
+        for half in tl.static_range(2):  # one after the other takes less shared memory
+            part = left if half == 0 else right
+            at = column + half * (N // 2)
+            if BACKWARD:
+                part = 2 * part * tl.sqrt(y.load([row, at]).to(tl.float32))
+            else:
+                part = tl.maximum(part, 0.0)
+                part = part * part
+            c.store([row, at], part.to(c.dtype))
+
+
+def _run_product(a: Tensor, b: Tensor, y: Tensor | None) -> Tensor:
+    a, b = a.contiguous(), b.contiguous()
+    c = a.new_empty(len(a), len(b))
+    halves = [TensorDescriptor.from_tensor(x.contiguous(), [_M, _N // 2]) for x in (c if y is None else y, c)]
+    operands = TensorDescriptor.from_tensor(a, [_M, _K]), TensorDescriptor.from_tensor(b, [_N, _K])
+    tiles = triton.cdiv(len(a), _M) * triton.cdiv(len(b), _N)
+    programs = min(tiles, torch.cuda.get_device_properties(a.device).multi_processor_count if a.is_cuda else 1)
+    sizes = (_M, _N, _K, _TOGETHER, programs)
+    _product[(programs,)](
+        *operands, *halves, len(a), len(b), a.shape[1], y is not None, *sizes, num_warps=8, num_stages=3
+    )
+    return c
+
+
+@torch.library.custom_op("unmask::product_squared_relu", mutates_args=())
+def product_squared_relu(a: Tensor, b: Tensor) -> Tensor:
+    """relu(a bᵀ)² [M, N] of a [M, K] and b [N, K]."""
+    return _run_product(a, b, None)
+
+
+@product_squared_relu.register_fake
+def _(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(len(a), len(b))
+
+
+@torch.library.custom_op("unmask::product_squared_relu_backward", mutates_args=())
+def product_squared_relu_backward(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+    """(a bᵀ) · 2 √y: the gradient before y = relu(·)², where a bᵀ is the one behind it."""
+    return _run_product(a, b, y)
+
+
+@product_squared_relu_backward.register_fake
+def _(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+    del y
+    return a.new_empty(len(a), len(b))
 
 
 # ------------------------------------------------------------------------------ images: group norm, then SiLU
@@ -325,13 +397,15 @@ def _(
 def _outputs(x: Tensor, left: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     width = x.shape[-1] + (0 if left is None else left.shape[-1])
     y = x.new_empty(*x.shape[:-1], width)
-    return y, *(torch.empty(len(x), width, dtype=torch.float32, device=x.device) for _ in range(2))
+    means, scales = (torch.empty(len(x), width, dtype=torch.float32, device=x.device) for _ in range(2))
+    return y, means, scales
 
 
 def _gradients(x: Tensor, left: Tensor | None, means: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     dleft = x.new_empty(0) if left is None else torch.empty(left.shape, dtype=left.dtype, device=x.device)
-    return dx, dleft, *(torch.empty_like(means) for _ in range(3))
+    dshift, dweight, dbias = (torch.empty_like(means) for _ in range(3))
+    return dx, dleft, dshift, dweight, dbias
 
 
 def _parts(x: Tensor, left: Tensor | None) -> list[tuple[Tensor, int]]:

@@ -1,10 +1,10 @@
 """What every network offers, and the small parts they share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -39,7 +39,7 @@ class Network(nn.Module, ABC):
         Only what a part computes: hooks on it, such as those that gather sharded weights, stay outside.
         """
         for part in self.parts():
-            part.forward = torch.compile(part.forward, fullgraph=True, dynamic=False, **options)
+            part.forward = compiled(part.forward, **options)
 
     @abstractmethod
     def features(
@@ -65,16 +65,18 @@ class Network(nn.Module, ABC):
         return logits
 
 
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """The function as one graph for constant shapes."""
+    if "backend" not in options:  # the compiler would take [B, H, W, C] for [B, C, H, W] and move the channels
+        options["options"] = {"layout_optimization": False}
+    return torch.compile(function, fullgraph=True, dynamic=False, **options)
+
+
 class HiddenLayer(nn.Module):
     """A layer whose matrices map hidden vectors to hidden vectors: attention and MLP, where Muon applies.
 
     Embeddings, output maps and conditioning are not such layers.
     """
-
-
-def rms_norm(x: Tensor) -> Tensor:
-    """x / rms(x) over the last axis, computed in float32."""
-    return F.rms_norm(x, x.shape[-1:], eps=1e-6)
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
-from .fused import norm_rotate, squared_relu
+from .fused import norm_rotate, rms_norm, squared_relu_mlp
 from .network import (
     Dropout,
     HiddenLayer,
@@ -26,7 +26,6 @@ from .network import (
     maybe_checkpoint,
     output_map,
     per_branch,
-    rms_norm,
 )
 
 
@@ -94,8 +93,7 @@ class SquaredReluMlp(HiddenLayer):
         self.out = linear(4 * width, width, zero=zero_out)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.out(squared_relu(self.into(x)))
-        return result
+        return squared_relu_mlp(x, self.into.weight, self.out.weight)
 
 
 MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core import Streams
+from ..core.numeric import softmax_dtype
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
 from .fused import norm_silu
@@ -102,8 +103,9 @@ class ResidualBlock(nn.Module):
     def forward(self, x: Tensor, left: Tensor | None, c: Tensor | None, keep: Tensor | None) -> Tensor:
         shift = self.shift if self.condition is None or c is None else self.shift + self.condition(c)
         h = self.conv_1(self.norm_1.then_silu(x, left))
-        h = self.conv_2(self.norm_2.then_silu(h, shift=shift.float().expand(len(x), -1), keep=keep))
-        return self._straight(x, left) + h
+        h = self.conv_2(self.norm_2.then_silu(h, shift=shift.to(softmax_dtype(shift)).expand(len(x), -1), keep=keep))
+        result: Tensor = self._straight(x, left) + h
+        return result
 
     def _straight(self, x: Tensor, left: Tensor | None) -> Tensor:
         if self.skip is None or left is None:

@@ -26,14 +26,18 @@ from ..training.loss import chunk_size
 from .config import RunConfig
 from .train import build_network
 
+_PRODUCTS = "matrix products"
 _KINDS = (
-    ("attention", ("flash", "fmha", "sdpa", "attention", "cudnn_generated_fort_native_sdpa")),
-    ("matrix products", ("gemm", "nvjet", "cutlass", "cublas", "addmm", "::mm", "::bmm")),
+    ("attention", ("flash", "fmha", "sdpa", "attention", "dot_do_o", "convert_dq")),
+    ("head and loss", ("softmax", "nll_loss", "cross_entropy")),
     ("convolutions", ("conv", "implicit", "xmma", "wgrad", "dgrad")),
+    (_PRODUCTS, ("gemm", "nvjet", "cutlass", "cublas", "splitk", "addmm", "::mm", "::bmm", "_product")),
     ("optimiser and average", ("multi_tensor", "adam", "foreach", "lerp", "lpnorm")),
-    ("fused elementwise and norms", ("triton",)),
-    ("copies", ("memcpy", "memset")),
+    ("norms and elementwise", ("triton", "_norm_", "layer_norm", "silu")),
 )
+"""What the name of a kernel says about it; the others draw masks and move data."""
+_REST = "draws, data and other"
+_COMPONENTS = {"attention": "attention", "MLP": "MLP", "head": "head and loss", "rest": "norms and elementwise"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Bench:
     first_step_s: float
     """Compilation included."""
     breakdown: dict[str, float] = field(default_factory=dict)
-    """Share of the time by kind of work."""
+    """Share of the time by component. A matrix product's kernel does not say which layer it belongs to: their time is
+    divided in proportion to the layers' operations."""
     kernels: list[tuple[str, float]] = field(default_factory=list)
     """The ones that take most, with their shares."""
 
@@ -100,7 +105,8 @@ def measure(
     network = config.network
     found: Cost = cost(network.build, shape)
     data: Any = MadeUp(shape, network.vocab_size, network.conditioning.classes)
-    method = config.method.build(build_network(network, config.training.seed))
+    with device:  # large networks are built faster there; which numbers they start with does not matter here
+        method = config.method.build(build_network(network, config.training.seed))
     trainer = Trainer(config.training, method, data, None, Path(), device)
     gc.collect()
     if device.type == "cuda":
@@ -117,7 +123,7 @@ def measure(
         speeds.append(window * tokens / (time.perf_counter() - start))
     speed = statistics.median(speeds)
     peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
-    shares, kernels = _look_inside(trainer, device) if breakdown else ({}, [])
+    shares, kernels = _look_inside(trainer, device, found.shares) if breakdown else ({}, [])
     ceiling = _ceiling(device) if device.type == "cuda" else None
     micro = config.training.micro_batch or config.training.batch_size
     return Bench(
@@ -145,8 +151,10 @@ def _steps(trainer: Trainer, count: int, device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def _look_inside(trainer: Trainer, device: torch.device) -> tuple[dict[str, float], list[tuple[str, float]]]:
-    """Shares of the time by kind of kernel (of operation on a CPU), what is not in any being idle."""
+def _look_inside(
+    trainer: Trainer, device: torch.device, products: dict[str, float]
+) -> tuple[dict[str, float], list[tuple[str, float]]]:
+    """Shares of the time by component, from the kernels (operations on a CPU), what is not in any being idle."""
     cuda = device.type == "cuda"
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own chatter
     activities = [ProfilerActivity.CUDA] if cuda else [ProfilerActivity.CPU]
@@ -163,6 +171,9 @@ def _look_inside(trainer: Trainer, device: torch.device) -> tuple[dict[str, floa
     shares: dict[str, float] = defaultdict(float)
     for name, microseconds in times.items():
         shares[_kind(name)] += microseconds / wall
+    together = shares.pop(_PRODUCTS, 0.0)
+    for part, share in products.items():
+        shares[_COMPONENTS[part]] += together * share
     shares["idle"] = max(0.0, 1 - busy / wall)
     largest = sorted(times.items(), key=lambda item: -item[1])[:15]
     return dict(shares), [(name[:160], microseconds / wall) for name, microseconds in largest]
@@ -170,7 +181,7 @@ def _look_inside(trainer: Trainer, device: torch.device) -> tuple[dict[str, floa
 
 def _kind(name: str) -> str:
     lower = name.lower()
-    return next((kind for kind, marks in _KINDS if any(mark in lower for mark in marks)), "other")
+    return next((kind for kind, marks in _KINDS if any(mark in lower for mark in marks)), _REST)
 
 
 def _ceiling(device: torch.device, size: int = 8192) -> float:

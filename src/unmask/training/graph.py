@@ -17,9 +17,13 @@ class Recorded:
 
     Calls return what the function returns, differentiable in the parameters; they are run again from the recording
     once there is one. Inputs are copied to where the recording reads them.
+
+    accumulates: whether gradients are added up over several calls; if not, they stay where the recording wrote them,
+    which saves a copy of them all.
     """
 
-    def __init__(self, function: Callable[..., Tensor], parameters: Sequence[Tensor]):
+    def __init__(self, function: Callable[..., Tensor], parameters: Sequence[Tensor], accumulates: bool):
+        self.accumulates = accumulates
         self._function, self._parameters = function, [p for p in parameters if p.requires_grad]
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -64,12 +68,17 @@ class _Replay(torch.autograd.Function):
     def forward(ctx: Any, recorded: Recorded, *parameters: Tensor) -> Tensor:
         del parameters
         loss, ctx.gradients = recorded.replay()
+        ctx.accumulates = recorded.accumulates
         return loss
 
     @staticmethod
     def backward(ctx: Any, factor: Tensor) -> tuple[Tensor | None, ...]:
         known = [g for g in ctx.gradients if g is not None]
-        scaled = iter(torch._foreach_mul(known, factor.to(known[0].dtype)))
+        factor = factor.to(known[0].dtype)
+        if not ctx.accumulates:
+            torch._foreach_mul_(known, factor)
+            return None, *ctx.gradients
+        scaled = iter(torch._foreach_mul(known, factor))
         return None, *(None if g is None else next(scaled) for g in ctx.gradients)
 
 

@@ -163,7 +163,7 @@ class Trainer:
         if config.compile in ("blocks", "whole") or (config.compile == "auto" and cuda):
             method.compile_parts(whole=config.compile == "whole")
             if cuda and world.size == 1:  # the others' gradients come in while ours are computed
-                method.record()
+                method.record(accumulates=config.micro_batch not in (None, config.batch_size))
         self.strategy = strategy(method, world, device, self._mixed)
         self.train, self.valid, self.folder = train, valid, folder
         self.feed = Feed(train, config.seed, config.batch_size, device, world)

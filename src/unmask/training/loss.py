@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core import Draw, Estimator, Nelbo, Rows
 from ..networks import Network
 
-LOGITS = 1 << 29
+LOGITS = 1 << 28
 """How many logits may exist at the same time."""
 _DENSE = 512
 """Vocabularies up to this size have logits everywhere."""
@@ -128,6 +128,7 @@ class _ChunkGradients(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wanted = [hidden, *parameters] if any(ctx.needs_input_grad) else []
         gradients = [torch.zeros_like(tensor) for tensor in wanted]
+        alone = len(parts) == 1
         values = [weight.new_zeros(0)]
         for part in parts:
             with torch.set_grad_enabled(bool(wanted)):
@@ -138,7 +139,10 @@ class _ChunkGradients(torch.autograd.Function):
                 with torch.autocast(hidden.device.type, enabled=False):
                     factors = weight[part].to(found.dtype)
                     first, *rest = torch.autograd.grad(found, [own, *parameters], factors, allow_unused=True)
-                gradients[0][part] = first
+                if alone:
+                    gradients[0] = first
+                else:
+                    gradients[0][part] = first
                 for sum_so_far, more in zip(gradients[1:], rest, strict=True):
                     if more is not None:
                         sum_so_far += more
@@ -150,7 +154,8 @@ class _ChunkGradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, total: Tensor, values: Tensor) -> tuple[Tensor | None, ...]:
         del values
-        return None, None, None, *((total * tensor).to(tensor.dtype) for tensor in ctx.saved_tensors)
+        # by `_foreach`, since a product with a number on the device is not vectorised otherwise
+        return None, None, None, *(torch._foreach_mul([t], total.to(t.dtype))[0] for t in ctx.saved_tensors)
 
 
 def charge_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..core import Draw, Estimator, Streams
 from ..networks import Network
-from ..networks.network import Dropout
+from ..networks.network import Dropout, compiled
 from .graph import Recorded
 from .loss import Loss, constant_shape, head_losses, masked_loss
 
@@ -21,7 +21,7 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.network = network
         self._features, self._losses = network.features, head_losses
-        self._recording = False
+        self._recording = self._accumulates = False
         self._recorded: Recorded | None = None
 
     def compile_parts(self, whole: bool = False, **options: Any) -> None:
@@ -30,10 +30,10 @@ class Method(nn.Module, ABC):
         The network block by block, or as a whole: that takes minutes for deep ones and gains a few per cent.
         """
         if whole:
-            self._features = torch.compile(self.network.features, fullgraph=True, dynamic=False, **options)
+            self._features = compiled(self.network.features, **options)
         else:
             self.network.compile_parts(**options)
-        self._losses = torch.compile(head_losses, fullgraph=True, dynamic=False, **options)
+        self._losses = compiled(head_losses, **options)
 
     @abstractmethod
     def forward(
@@ -55,9 +55,9 @@ class Method(nn.Module, ABC):
         """What the method learns besides the network; it gets a learning rate of its own."""
         return []
 
-    def record(self) -> None:
-        """From now on, run losses of constant shape and their gradients as one CUDA graph (`graph`)."""
-        self._recording = True
+    def record(self, accumulates: bool) -> None:
+        """From now on, run losses of constant shape and their gradients as one CUDA graph (`graph.Recorded`)."""
+        self._recording, self._accumulates = True, accumulates
 
     def _total(self, x_0: Tensor, draw: Draw, estimator: Estimator, dropout: Dropout, label: Tensor | None) -> Tensor:
         """The bound of a draw, summed: all that a method needs which learns nothing but its network."""
@@ -72,7 +72,7 @@ class Method(nn.Module, ABC):
                 same = replace(draw, t=t, mask=mask, weight=weight, control=none, reconstruction=none, prior=none)
                 return self._charge(x_0, same, estimator, dropout, label).total
 
-            self._recorded = Recorded(diffusion, list(self.parameters()))
+            self._recorded = Recorded(diffusion, list(self.parameters()), self._accumulates)
         ends = (draw.control + draw.reconstruction + draw.prior).sum()
         return self._recorded(x_0, draw.t, draw.mask, draw.weight, label, *dropout) + ends
 
