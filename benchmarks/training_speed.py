@@ -1,9 +1,12 @@
 """How fast the paper's settings train on one GPU, beside a plain compiled implementation in the same run.
 
-python -m benchmarks.training_speed
+python -m benchmarks.training_speed            all of them
+python -m benchmarks.training_speed text8      those whose name has the word in it; the others stay as they are
 """
 
 import gc
+import json
+import sys
 from dataclasses import asdict, replace
 from typing import Any
 
