@@ -63,6 +63,58 @@ def network_runs(*results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *(source(r) for r in results)])
 
 
+def training_speed(result: dict[str, Any]) -> str:
+    """One row per setting."""
+    lines = [
+        "| setting | batch | tokens/s (slowest–fastest window) | sequences/s | MFU | peak GiB "
+        "| plain compiled: tokens/s | its peak GiB |",
+        "|---" * 8 + "|",
+    ]
+    for r in result["rows"]:
+        plain = r["plain"] or {}
+        beside = f"{plain['tokens_per_s']:,.0f} | {plain['peak_gib']:.1f}" if plain else " | "
+        low, high = r["spread"]
+        lines.append(
+            f"| {r['case']} | {r['batch_size']} | {r['tokens_per_s']:,.0f} ({low:,.0f}–{high:,.0f})"
+            f" | {r['sequences_per_s']:,.0f} | {r['mfu']:.0%} | {r['peak_gib']:.1f} | {beside} |"
+        )
+    return "\n".join([*lines, "", source(result)])
+
+
+def training_breakdown(result: dict[str, Any]) -> str:
+    """Shares of the time by component, one column per setting."""
+    rows = [r for r in result["rows"] if "," not in r["case"].removeprefix("text8, ").removesuffix(", V = 50,257")]
+    kinds = sorted({kind for r in rows for kind in r["breakdown"]}, key=lambda k: -rows[0]["breakdown"].get(k, 0.0))
+    lines = ["| | " + " | ".join(r["case"] for r in rows) + " |", "|---" * (1 + len(rows)) + "|"]
+    lines += [f"| {kind} | " + " | ".join(f"{r['breakdown'].get(kind, 0):.1%}" for r in rows) + " |" for kind in kinds]
+    return "\n".join(lines)
+
+
+def training_scale(result: dict[str, Any]) -> str:
+    """Sizes, lengths and the largest model, each with and without recomputing."""
+
+    def line(r: dict[str, Any]) -> str:
+        what = f"{r['parameters'] / 1e6:,.0f} M ({r['layers']}×{r['width']})"
+        figures = f"{r['tokens_per_s']:,.0f} | {r['peak_gib']:.1f}"
+        return f"| {what} | {r['length']:,} | {'recomputed' if r['checkpoint'] else 'kept'} | {figures} |"
+
+    lines = ["| parameters | length | activations | tokens/s | peak GiB |", "|---" * 5 + "|"]
+    lines += [line(r) for part in ("sizes", "lengths", "largest") for r in result[part] if r["tokens_per_s"]]
+    return "\n".join([*lines, "", source(result)])
+
+
+def cpu_speed(*results: dict[str, Any]) -> str:
+    """One row per preset."""
+    kinds = sorted(results[0]["breakdown"], key=lambda kind: -results[0]["breakdown"][kind])
+    lines = ["| command | tokens/s | cores kept busy | " + " | ".join(kinds) + " |", "|---" * (3 + len(kinds)) + "|"]
+    for r in results:
+        shares = " | ".join(f"{r['breakdown'].get(kind, 0):.0%}" for kind in kinds)
+        lines.append(f"| `{r['command']}` | {r['tokens_per_s']:,.0f} | {r['cores']:.2f} | {shares} |")
+    return "\n".join(
+        [*lines, "", f"torch {results[0]['versions']['torch']}, {results[0]['device']}, {results[0]['date']}."]
+    )
+
+
 def source(result: dict[str, Any]) -> str:
     """Where the figures come from."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
@@ -72,6 +124,10 @@ def source(result: dict[str, Any]) -> str:
 TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "estimator_variance": (estimator_variance, ("estimator_variance",)),
     "preparation_memory": (preparation_memory, ("preparation_memory",)),
+    "training_speed": (training_speed, ("training_speed",)),
+    "training_breakdown": (training_breakdown, ("training_speed",)),
+    "training_scale": (training_scale, ("training_scale",)),
+    "cpu_speed": (cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
 """How each table is made, and from which results."""

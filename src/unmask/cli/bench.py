@@ -76,6 +76,7 @@ def _show(found: Bench, before: dict[str, Any] | None, console: Console) -> None
     table.add_row("tokens/s, median (slowest–fastest window)", f"{found.tokens_per_s:,.0f} ({low:,.0f}–{high:,.0f})")
     table.add_row("sequences/s", f"{found.sequences_per_s:,.1f}")
     table.add_row("first step, compilation included", f"{found.first_step_s:.1f} s")
+    table.add_row("CPU cores kept busy", f"{found.cores:.2f}")
     if found.peak_gib is not None:
         table.add_row("peak memory (estimated)", f"{found.peak_gib:.1f} GiB ({found.estimated_gib:.1f})")
     if before is not None:

@@ -4,6 +4,7 @@ MFU = tokens/s · FLOP per token / the rate of a large bf16 matrix product measu
 are those of the model (forward and backward, the head at the masked half), whatever is recomputed.
 """
 
+import functools
 import gc
 import os
 import statistics
@@ -33,7 +34,7 @@ _KINDS = (
     ("convolutions", ("conv", "implicit", "xmma", "wgrad", "dgrad")),
     (_PRODUCTS, ("gemm", "nvjet", "cutlass", "cublas", "splitk", "addmm", "::mm", "::bmm", "_product")),
     ("optimiser and average", ("multi_tensor", "adam", "foreach", "lerp", "lpnorm")),
-    ("norms and elementwise", ("triton", "_norm_", "layer_norm", "silu")),
+    ("norms and elementwise", ("triton", "_norm_", "layer_norm", "silu", "aten::")),
 )
 """What the name of a kernel says about it; the others draw masks and move data."""
 _REST = "draws, data and other"
@@ -59,6 +60,8 @@ class Bench:
     mfu: float | None
     first_step_s: float
     """Compilation included."""
+    cores: float
+    """CPU seconds per second."""
     breakdown: dict[str, float] = field(default_factory=dict)
     """Share of the time by component. A matrix product's kernel does not say which layer it belongs to: their time is
     divided in proportion to the layers' operations."""
@@ -102,6 +105,7 @@ def measure(
     breakdown: bool = True,
 ) -> Bench:
     """Warm up, time several windows of steps, then look into a few."""
+    ceiling = _ceiling(device) if device.type == "cuda" else None
     network = config.network
     found: Cost = cost(network.build, shape)
     data: Any = MadeUp(shape, network.vocab_size, network.conditioning.classes)
@@ -115,16 +119,17 @@ def measure(
     _steps(trainer, 1, device)
     first = time.perf_counter() - start
     _steps(trainer, warmup, device)
-    speeds = []
+    speeds, cores = [], -time.process_time()
+    began = time.perf_counter()
     tokens = config.training.batch_size * int(np.prod(shape))
     for _ in range(windows):
         start = time.perf_counter()
         _steps(trainer, window, device)
         speeds.append(window * tokens / (time.perf_counter() - start))
     speed = statistics.median(speeds)
+    cores = (cores + time.process_time()) / (time.perf_counter() - began)
     peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
     shares, kernels = _look_inside(trainer, device, found.shares) if breakdown else ({}, [])
-    ceiling = _ceiling(device) if device.type == "cuda" else None
     micro = config.training.micro_batch or config.training.batch_size
     return Bench(
         parameters=found.parameters,
@@ -138,6 +143,7 @@ def measure(
         ceiling_tflops=ceiling,
         mfu=None if ceiling is None else speed * found.flops_per_token / ceiling / 1e12,
         first_step_s=first,
+        cores=cores,
         breakdown=shares,
         kernels=kernels,
     )
@@ -184,8 +190,9 @@ def _kind(name: str) -> str:
     return next((kind for kind, marks in _KINDS if any(mark in lower for mark in marks)), _REST)
 
 
+@functools.cache
 def _ceiling(device: torch.device, size: int = 8192) -> float:
-    """TFLOP/s of a bf16 matrix product of random numbers."""
+    """TFLOP/s of a bf16 matrix product of random numbers; once, since a device that is hot is slower."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     times = list(_timed(a, b))
     return 2 * size**3 / statistics.median(times) / 1e12

@@ -76,8 +76,8 @@ class _Replay(torch.autograd.Function):
         known = [g for g in ctx.gradients if g is not None]
         factor = factor.to(known[0].dtype)
         if not ctx.accumulates:
-            torch._foreach_mul_(known, factor)
-            return None, *ctx.gradients
+            torch._foreach_mul_(known, factor)  # and handed over as new tensors, or they would be copied
+            return None, *(None if g is None else g.detach() for g in ctx.gradients)
         scaled = iter(torch._foreach_mul(known, factor))
         return None, *(None if g is None else next(scaled) for g in ctx.gradients)
 
