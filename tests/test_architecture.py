@@ -19,7 +19,7 @@ from unmask.presets import PRESETS
 
 SOURCE = Path(unmask.core.__file__).parent.parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-GUARDS = {"__name__ == '__main__'", "TYPE_CHECKING"}
+GUARDS = {"__name__ == '__main__'", "TYPE_CHECKING", "HAVE_TRITON"}
 module = pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
 
 

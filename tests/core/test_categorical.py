@@ -44,7 +44,8 @@ def test_positions_first_passes_where_the_joint_float32_draw_fails():
 
     generator, batch = torch.Generator().manual_seed(0), 50
     logits, unmask_prob = ZIPF.float().expand(batch, -1), torch.full((batch,), UNMASK_PROB)
-    legacy = torch.cat([legacy_joint_gumbel(logits, unmask_prob, generator) for _ in range(80_000 // batch)])
+    noise = (torch.rand(batch, VOCAB + 1, generator=generator) for _ in range(80_000 // batch))
+    legacy = torch.cat([legacy_joint_gumbel(logits, unmask_prob, u) for u in noise])
     assert joint_test(legacy) < 1e-6
     assert int(((legacy >= 10_000) & (legacy < VOCAB)).sum()) == 0  # 22 expected
 
@@ -52,7 +53,8 @@ def test_positions_first_passes_where_the_joint_float32_draw_fails():
 def test_legacy_draw_is_right_where_nothing_is_rare():
     """With a small vocabulary and few steps the joint draw has the right law: only rarity breaks it."""
     logits, n = torch.tensor([[0.3, -1.0, 2.0]]), 50_000
-    tokens = legacy_joint_gumbel(logits.expand(n, -1), torch.full((n,), 0.25), torch.Generator().manual_seed(0))
+    u = torch.rand(n, 4, generator=torch.Generator().manual_seed(0))
+    tokens = legacy_joint_gumbel(logits.expand(n, -1), torch.full((n,), 0.25), u)
     law = torch.cat([0.25 * logits[0].softmax(-1), torch.tensor([0.75])]).double()
     assert chi_square(torch.bincount(tokens, minlength=4), law / law.sum()) > 1e-6
 

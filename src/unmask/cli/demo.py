@@ -142,7 +142,8 @@ def draw_laws(seed: int, console: Console, vocab_size: int = 50_257, draws: int 
     generator = torch.Generator().manual_seed(seed)
     rows, prob = logits.float().expand(batch, -1), torch.full((batch,), unmask_prob)
     batches = track(range(draws // batch), "float32 draws", console=console, transient=True)
-    theirs = torch.cat([legacy_joint_gumbel(rows, prob, generator) for _ in batches])
+    shape = (batch, vocab_size + 1)
+    theirs = torch.cat([legacy_joint_gumbel(rows, prob, torch.rand(shape, generator=generator)) for _ in batches])
 
     def law(name: str, tokens: Tensor) -> DrawLaw:
         kept, rare = unmask_prob * (1 - probs[rare_from:].sum()), unmask_prob * probs[rare_from:].sum()

@@ -100,14 +100,13 @@ def _keep_top_p(logits: Tensor, top_p: float) -> Tensor:
     return logits.masked_fill(drop, -torch.inf)
 
 
-def legacy_joint_gumbel(logits: Tensor, unmask_prob: Tensor, generator: torch.Generator) -> Tensor:
+def legacy_joint_gumbel(logits: Tensor, unmask_prob: Tensor, u: Tensor) -> Tensor:
     """The literature's draw, kept for comparison only: float32 Gumbel-max over V tokens and the mask.
 
-    logits [R, V] and unmask_prob [R] give ids [R], V meaning "stays masked". Written as the equivalent race
-    argmax_k p_k/(−log u_k). Since u ≤ 1 − 2^-24, tokens whose odds against the mask are below about 2^-24 are
-    never drawn: at the first of T uniform steps that is every token of probability below 2^-24·(T−1).
+    logits [R, V], unmask_prob [R] and float32 uniforms [R, V+1] give ids [R], V meaning "stays masked". Written as the
+    equivalent race argmax_k p_k/(−log u_k). Since u ≤ 1 − 2^-24, tokens whose odds against the mask are below about
+    2^-24 are never drawn: at the first of T uniform steps that is every token of probability below 2^-24·(T−1).
     """
     p = unmask_prob.float()[:, None]
     joint = torch.cat([logits.float().softmax(-1) * p, 1 - p], dim=-1)
-    u = torch.rand(joint.shape, generator=generator, device=joint.device)
-    return joint.div_(u.log_().neg_()).argmax(-1)
+    return (joint / -u.log()).argmax(-1)

@@ -1,5 +1,20 @@
-"""Sampling: a trajectory is a generator of frames, from all masked to data."""
+"""Sampling: a trajectory is a generator of frames, from masks to data; one function for each published sampler."""
 
-from .ancestral import Frame, ancestral, blank, sample
+from .frame import Frame
+from .predict import Guidance, Predictor, Without
+from .samplers import SAMPLERS, Sampler, find
+from .trajectory import Sampled, blank, sample, trajectory
 
-__all__ = ["Frame", "ancestral", "blank", "sample"]
+__all__ = [
+    "SAMPLERS",
+    "Frame",
+    "Guidance",
+    "Predictor",
+    "Sampled",
+    "Sampler",
+    "Without",
+    "blank",
+    "find",
+    "sample",
+    "trajectory",
+]

@@ -1,65 +1,124 @@
-"""Ancestral sampling (Alg. 2): at each step of a grid masked positions are revealed, each by its chance."""
+"""Samplers that walk along a grid of times and reveal each masked position by its chance."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..core import Denoiser, Process, Streams
+from ..core import Process, Streams, inverse_cdf, legacy_joint_gumbel
 from ..core.grid import check_grid
+from .frame import Frame, put, times
+from .predict import Predictor
+
+Chance = Callable[[Tensor, Tensor], Tensor]
+"""(s, t) [B] → the chance that a masked position is revealed between t and s [B]."""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """One state of a trajectory."""
+def ancestral(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """Alg. 2, exactly: first which positions are revealed, then their tokens. No network call where none is.
 
-    step: int
-    """Steps taken."""
-    t: float
-    tokens: Tensor
-    """[B, ...]; the mask id where nothing is revealed yet."""
+    Each masked position is revealed with chance (α_s−α_t)/(1−α_t); with schedules of its own for each token (GenMD4)
+    the chance depends on the token, and the network is asked about all masked positions.
+    """
+    if process.schedule.per_token:
+        return _ancestral_per_token(predict, process, x, grid, streams)
+    return _by_chance(predict, process, x, grid, streams, process.schedule.unmask_prob)
 
 
-@torch.no_grad()
-def ancestral(
-    denoiser: Denoiser, process: Process, x: Tensor, grid: Tensor, streams: Streams, condition: Any = None
+def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """Euler steps of the reverse Markov chain: chance min(1, (t−s)·rate), rate = −α'_t/(1−α_t)."""
+
+    def chance(s: Tensor, t: Tensor) -> Tensor:
+        return (-(t - s) * process.schedule.loss_weight(t)).clamp(max=1)
+
+    return _by_chance(predict, process, x, grid, streams, chance)
+
+
+def tau_leaping(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """Rates held constant over a step: chance 1 − exp(−(t−s)·rate)."""
+
+    def chance(s: Tensor, t: Tensor) -> Tensor:
+        return -torch.expm1((t - s) * process.schedule.loss_weight(t))
+
+    return _by_chance(predict, process, x, grid, streams, chance)
+
+
+def two_step(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """The paper's second form: a whole x_0 from μ, then x_s from q(x_s | x_t, x_0).
+
+    The law of `ancestral`, at the price of a token for every masked position in every step.
+    """
+    return _everywhere(predict, process, x, grid, streams, _two_step)
+
+
+def joint(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """The literature's one-step form, as published: one float32 Gumbel-max over V tokens and the mask.
+
+    It cannot draw tokens rarer than about 2^-24·(T−1); kept to reproduce old results.
+    """
+    return _everywhere(predict, process, x, grid, streams, _joint)
+
+
+def _by_chance(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, chance: Chance
 ) -> Iterator[Frame]:
-    """Fill the masked positions of x [B, ...]: a frame for each time of the grid; row b draws from stream b.
-
-    Exact for the T-step model: first which positions are revealed, then their tokens (`Process.draw_reverse`).
-    """
     check_grid(grid)
-    yield Frame(0, grid[0].item(), x)
     for step, (t, s) in enumerate(pairwise(grid.tolist())):
-        now, then = (torch.full((len(x),), time, dtype=torch.float64, device=x.device) for time in (t, s))
-        logits = denoiser(x, now, condition)[x == process.mask_id]
-        x = process.draw_reverse(x, logits, then, now, streams.at(step))
-        yield Frame(step + 1, s, x)
+        now, then, own = times(t, x), times(s, x), streams.at(step)
+        where, what = own.uniform(*x.shape[1:]), own.uniform(*x.shape[1:])
+        chances = chance(then, now).view(-1, *[1] * (x.ndim - 1))
+        chosen = (x == process.mask_id) & (where < chances)
+        x = put(x, chosen, _tokens(predict, x, now, chosen, what))
+        yield Frame(step + 1, then, x, chosen, predict.calls)
 
 
-def sample(
-    denoiser: Denoiser, process: Process, x: Tensor, grid: Tensor, streams: Streams, condition: Any = None
-) -> Tensor:
-    """The last frame of the trajectory [B, ...]."""
-    for frame in ancestral(denoiser, process, x, grid, streams, condition):
-        x = frame.tokens
-    return x
+def _tokens(predict: Predictor, x: Tensor, t: Tensor, chosen: Tensor, what: Tensor) -> Tensor:
+    """A token for each chosen position [M], from one uniform each."""
+    logits = predict(x, t, chosen)
+    return inverse_cdf(logits, what[chosen]) if len(logits) else x.new_zeros(0)
 
 
-def blank(
-    shape: tuple[int, ...], mask_id: int, streams: Streams, lengths: Tensor | None = None, fill: int = 0
-) -> Tensor:
-    """Rows [B, *shape] with everything to fill in.
+def _ancestral_per_token(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams
+) -> Iterator[Frame]:
+    check_grid(grid)
+    for step, (t, s) in enumerate(pairwise(grid.tolist())):
+        now, then, mask = times(t, x), times(s, x), x == process.mask_id
+        before = x
+        if mask.any():
+            x = process.draw_reverse(x, predict(x, now, mask), then, now, streams.at(step))
+        yield Frame(step + 1, then, x, x != before, predict.calls)
 
-    Where rows of the data differ in length, a model has learned p(row | length): then `lengths` holds those of the
-    data, each row draws one of them, and what lies beyond is `fill`, as it was in training.
-    """
-    x = torch.full((len(streams), *shape), mask_id, device=streams.device)
-    if lengths is None:
-        return x
-    drawn = (streams.fork("lengths").uniform() * len(lengths)).long()
-    ends = lengths.to(x.device)[drawn]
-    return x.masked_fill(torch.arange(shape[0], device=x.device) >= ends[:, None], fill)
+
+Draws = Callable[[Process, Tensor, Tensor, Tensor, Streams], tuple[Tensor, Tensor]]
+"""(process, masked positions, logits there, chance, streams) → which are revealed, and tokens for all."""
+
+
+def _everywhere(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, draws: Draws
+) -> Iterator[Frame]:
+    check_grid(grid)
+    for step, (t, s) in enumerate(pairwise(grid.tolist())):
+        now, then, mask = times(t, x), times(s, x), x == process.mask_id
+        chosen = torch.zeros_like(mask)
+        if mask.any():
+            chance = process.unmask_prob(x, then, now)[mask]
+            revealed, tokens = draws(process, mask, predict(x, now, mask), chance, streams.at(step))
+            chosen = chosen.masked_scatter(mask, revealed)
+            x = put(x, chosen, tokens[revealed])
+        yield Frame(step + 1, then, x, chosen, predict.calls)
+
+
+def _two_step(
+    process: Process, mask: Tensor, logits: Tensor, chance: Tensor, streams: Streams
+) -> tuple[Tensor, Tensor]:
+    del process
+    where, what = streams.uniform(*mask.shape[1:])[mask], streams.uniform(*mask.shape[1:])[mask]
+    return where < chance, inverse_cdf(logits, what)
+
+
+def _joint(process: Process, mask: Tensor, logits: Tensor, chance: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+    u = streams.uniform(*mask.shape[1:], process.vocab_size + 1)[mask]
+    tokens = legacy_joint_gumbel(logits, chance, ((u * 2.0**24).floor() * 2.0**-24).float())
+    return tokens < process.vocab_size, tokens

@@ -19,7 +19,7 @@ from ..core import Streams, cosine_grid, estimate_nelbo, trusted
 from ..data import Batch, Split
 from ..data.order import Indices
 from ..mistakes import fail, require
-from ..sampling import blank, sample
+from ..sampling import Predictor, blank, sample
 from . import checkpoint
 from .average import Average
 from .feed import Fed, Feed
@@ -347,7 +347,8 @@ class Trainer:
         with self.average.applied(), self.strategy.gathered(), self._precision():
             process = self.method.estimator().process
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
-            return sample(network, process, x, grid, streams, label).cpu()
+            predict = Predictor(network, process.mask_id, label)
+            return sample(predict, process, x, grid, streams).tokens.cpu()
 
     def _lengths(self) -> Tensor | None:
         """Those of the training rows, where they differ."""

@@ -1,0 +1,19 @@
+"""Triton kernels for what moves much memory and computes little, each one pass where the compiler makes several.
+
+Imported by `fused`, which holds the same formulas in plain PyTorch and is what the networks call. Numbers are read and
+written in their own precision and computed in float32.
+"""
+
+from .group_norm import norm_silu, norm_silu_backward, slab
+from .product import product_squared_relu, product_squared_relu_backward
+from .rotation import norm_rotate, norm_rotate_backward
+
+__all__ = [
+    "norm_rotate",
+    "norm_rotate_backward",
+    "norm_silu",
+    "norm_silu_backward",
+    "product_squared_relu",
+    "product_squared_relu_backward",
+    "slab",
+]

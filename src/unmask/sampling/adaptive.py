@@ -1,0 +1,73 @@
+"""Samplers that reveal as many positions per call as the network is sure about; they need no grid."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from ..core import Process, Streams, inverse_cdf
+from ..mistakes import require
+from .frame import Frame, number, put, spread
+from .order import entropies
+from .predict import Predictor
+
+Choose = Callable[[Tensor, Tensor], Tensor]
+"""(logits [M, V], the masked positions [B, ...]) → which of them to reveal, bool like the positions."""
+
+
+def entropy_bounded(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, gamma: float = 0.1
+) -> Iterator[Frame]:
+    """The most certain positions together, while ΣH − max H ≤ γ nats, which bounds what drawing them independently
+    costs in KL (Ben-Hamu et al., 2025).
+    """
+    require(gamma >= 0, "gamma is negative", got=gamma, allowed=">= 0 nats", do="use 0 for one at a time")
+
+    def choose(logits: Tensor, mask: Tensor) -> Tensor:
+        h = spread(entropies(logits), mask, torch.inf).flatten(1)
+        ordered, order = h.sort(dim=1, stable=True)
+        finite = ordered.nan_to_num(posinf=0.0)
+        within = (finite.cumsum(1) - ordered <= gamma) & (ordered < torch.inf)  # sorted: the last is the largest
+        within[:, 0] = mask.flatten(1).any(1)
+        return torch.zeros_like(within).scatter(1, order, within).view_as(mask)
+
+    return _until_done(predict, process, x, grid, streams, choose)
+
+
+def threshold(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, probability: float = 0.9
+) -> Iterator[Frame]:
+    """Every position whose most likely token has at least this probability, and at least one (Wu et al., 2025)."""
+    require(
+        0 < probability <= 1,
+        "the probability is out of range",
+        got=probability,
+        allowed="0 < p <= 1",
+        do="use 0.9",
+    )
+
+    def choose(logits: Tensor, mask: Tensor) -> Tensor:
+        best = spread(logits.double().softmax(-1).amax(-1), mask, -1.0)
+        most = best.flatten(1).argmax(1)
+        sure = (best >= probability).flatten(1)
+        sure[torch.arange(len(sure), device=sure.device), most] = True
+        return sure.view_as(mask) & mask
+
+    return _until_done(predict, process, x, grid, streams, choose)
+
+
+def _until_done(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, choose: Choose
+) -> Iterator[Frame]:
+    """The network is shown the time at which so much would be masked under the schedule."""
+    schedule, step, mask = process.schedule, 0, x == process.mask_id
+    start, first = number(mask).clamp(min=1), schedule.mask_prob(grid[:1].to(x.device))
+    while bool(mask.any()):
+        t = schedule.inverse_mask_prob(number(mask) / start * first)
+        what = streams.at(step).uniform(*x.shape[1:])
+        logits = predict(x, t, mask)
+        chosen = choose(logits, mask)
+        inside = chosen[mask]
+        x = put(x, chosen, inverse_cdf(logits[inside], what[chosen]))
+        mask, step = x == process.mask_id, step + 1
+        yield Frame(step, schedule.inverse_mask_prob(number(mask) / start * first), x, chosen, predict.calls)

@@ -1,0 +1,50 @@
+"""What a trajectory is made of."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One state on the way from masks to data."""
+
+    step: int
+    """Steps taken."""
+    t: Tensor
+    """The time of each sample [B], from 1 down to 0."""
+    tokens: Tensor
+    """[B, ...]; the mask id where nothing is revealed."""
+    changed: Tensor
+    """Which positions this step has changed, bool like the tokens."""
+    calls: int = 0
+    """Network calls so far, each sample's counted by itself."""
+
+
+def times(t: float, x: Tensor) -> Tensor:
+    """The same time for every row of x."""
+    return torch.full((len(x),), t, dtype=torch.float64, device=x.device)
+
+
+def put(x: Tensor, where: Tensor, tokens: Tensor) -> Tensor:
+    """x with `tokens` [M] at the positions `where`, in their order."""
+    return x.masked_scatter(where, tokens.to(x.dtype))
+
+
+def spread(values: Tensor, where: Tensor, fill: float) -> Tensor:
+    """Values [M] laid out at the positions `where` of a batch, `fill` elsewhere."""
+    return torch.full(where.shape, fill, dtype=values.dtype, device=values.device).masked_scatter(where, values)
+
+
+def highest(score: Tensor, count: Tensor) -> Tensor:
+    """The `count` [B] positions of highest score in each row, bool; of equal ones the first."""
+    flat = score.flatten(1)
+    order = flat.argsort(dim=1, descending=True, stable=True)
+    chosen = torch.arange(flat.shape[1], device=flat.device) < count[:, None]
+    return torch.zeros_like(chosen).scatter(1, order, chosen).view_as(score)
+
+
+def number(mask: Tensor) -> Tensor:
+    """How many positions of each row [B]."""
+    return mask.flatten(1).sum(1)

@@ -1,0 +1,67 @@
+"""Samplers in continuous time: they draw when the next position is revealed, so that no grid is needed."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ..core import Process, Streams, inverse_cdf
+from ..mistakes import require
+from .frame import Frame, highest, number, put
+from .predict import Predictor
+
+
+def first_hitting(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, tokens_per_call: int = 1
+) -> Iterator[Frame]:
+    """One uniformly chosen position per network call, at its exact time (Zheng et al., 2024): no error of steps.
+
+    With n masked at time t, the next is revealed at 1−α_τ = (1−α_t)·u^(1/n). Several tokens per call are faster,
+    and then tokens of one call do not see each other.
+    """
+    require(
+        tokens_per_call >= 1,
+        "tokens_per_call is not positive",
+        got=tokens_per_call,
+        allowed="an integer >= 1",
+        do="use 1 for the exact law",
+    )
+    schedule, step = process.schedule, 0
+    log_masked = schedule.log_mask_prob(grid[:1].to(x.device)).expand(len(x))
+    mask = x == process.mask_id
+    while bool(mask.any()):
+        own, left = streams.at(step), number(mask)
+        u, order, what = own.uniform(tokens_per_call), own.uniform(*x.shape[1:]), own.uniform(*x.shape[1:])
+        count = left.clamp(max=tokens_per_call)
+        hits = u.log() / (left[:, None] - torch.arange(tokens_per_call, device=x.device)).clamp(min=1)
+        passed = torch.where(torch.arange(tokens_per_call, device=x.device) < count[:, None], hits, 0.0).cumsum(1)
+        t = schedule.inverse_mask_prob((log_masked + passed[:, 0]).exp().clamp(max=1))  # of the first of them
+        log_masked = log_masked + passed[:, -1]
+        chosen = highest(order.masked_fill(~mask, -1.0), count)
+        x = put(x, chosen, inverse_cdf(predict(x, t, chosen), what[chosen]))
+        mask, step = x == process.mask_id, step + 1
+        now = torch.where(number(mask) > 0, schedule.inverse_mask_prob(log_masked.exp().clamp(max=1)), 0.0)
+        yield Frame(step, now, x, chosen, predict.calls)
+
+
+def thinning(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """GenMD4 without steps: a masked position is revealed at rate Σ_v μ_v w_v ≤ w_max per unit of −log t.
+
+    Propose one of n at rate n·w_max, ask the network about it, accept with chance (μ·w)/w_max, draw from μ·w.
+    """
+    w: Tensor = torch.as_tensor(process.schedule.w, device=x.device)  # type: ignore[attr-defined]  # see `samplers`
+    largest, log_t, step = w.max(), grid[:1].to(x.device).log().expand(len(x)), 0
+    mask = x == process.mask_id
+    while bool(mask.any()):
+        own, left = streams.at(step), number(mask)
+        u, accept, order = own.uniform(), own.uniform(), own.uniform(*x.shape[1:])
+        what = own.uniform(*x.shape[1:])
+        log_t = torch.where(left > 0, log_t + u.log() / (left.clamp(min=1) * largest), log_t)
+        proposed = highest(order.masked_fill(~mask, -1.0), left.clamp(max=1))
+        logits = predict(x, log_t.exp(), proposed)
+        rate = (logits.softmax(-1, dtype=torch.float64) * w).sum(-1)
+        taken = accept[left > 0] < rate / largest
+        chosen = torch.zeros_like(proposed).masked_scatter(proposed, taken)
+        x = put(x, chosen, inverse_cdf((logits.double() + w.log())[taken], what[chosen]))
+        mask, step = x == process.mask_id, step + 1
+        yield Frame(step, torch.where(number(mask) > 0, log_t.exp(), 0.0), x, chosen, predict.calls)

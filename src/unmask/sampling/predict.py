@@ -1,0 +1,126 @@
+"""What a sampler asks: μ at some positions. Only rows that are asked about are computed, and each of them once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import Denoiser, filter_logits
+from ..core.numeric import softmax_dtype
+from ..networks import Network
+
+Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
+"""(tokens, condition, which samples the rows are) → what the network is shown with the condition taken away."""
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """log μ ∝ g·log μ_with + (1−g)·log μ_without: g = 1 is the condition as trained, more is more of it.
+
+    This form sums to one, so that the speed of unmasking stays what the schedule says.
+    """
+
+    strength: float
+    without: Without
+    rising: bool = False
+    """Weak while most is masked: 1 + (g−1)·(share of the positions that is revealed)."""
+
+    def strengths(self, masked_share: Tensor) -> Tensor:
+        """g of each row [R], from the share of its positions that is masked."""
+        g = torch.full_like(masked_share, self.strength)
+        return 1 + (g - 1) * (1 - masked_share) if self.rising else g
+
+
+def guided(with_it: Tensor, without: Tensor, strength: Tensor) -> Tensor:
+    """Combine logits [M, V] by g [M]; what is impossible with the condition stays so."""
+    log_with, log_without = (x.log_softmax(-1, dtype=softmax_dtype(x)) for x in (with_it, without))
+    g = strength[:, None].to(log_with.dtype)
+    mixed = g * log_with + (1 - g) * log_without.clamp(min=-1e4)
+    return torch.where(log_with > -torch.inf, mixed, -torch.inf)
+
+
+class Predictor:
+    """A denoiser with its condition, guidance and filters; counts how often it is asked.
+
+    cache: keep what the network said about a row until the row changes. Only for networks that do not see the time;
+    None: where that is known (`Network.sees_time`).
+    """
+
+    def __init__(
+        self,
+        denoiser: Denoiser | Network,
+        mask_id: int,
+        condition: Tensor | None = None,
+        *,
+        guidance: Guidance | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        cache: bool | None = None,
+    ):
+        self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
+        self.sees_time = getattr(denoiser, "sees_time", True)
+        self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call
+        self._with = _Asked(denoiser, not self.sees_time if cache is None else cache)
+        self._without = _Asked(denoiser, self._with.cached)
+
+    @property
+    def calls(self) -> int:
+        """Rows that the network has computed."""
+        return self._with.calls + self._without.calls
+
+    def __call__(self, x: Tensor, t: Tensor, where: Tensor, samples: Tensor | None = None) -> Tensor:
+        """Logits [M, V] at the positions `where` [B, ...] of x at times t [B], in their order.
+
+        samples: which sample each row of x is a state of, where that is not simply the row.
+        """
+        keep = samples is None  # other rows than the samples themselves are seen once
+        samples = torch.arange(len(x), device=x.device) if samples is None else samples
+        condition = None if self.condition is None else self.condition[samples]
+        logits = self._with(x, t, condition, where, keep=keep)
+        if self.guidance is not None and len(logits):
+            other_x, other = self.guidance.without(x, condition, samples)
+            share = (x == self.mask_id).flatten(1).double().mean(1)
+            g = self.guidance.strengths(share)[where.nonzero()[:, 0]]
+            logits = guided(logits, self._without(other_x, t, other, where, keep=keep), g)
+        return filter_logits(logits, **self._filters) if len(logits) else logits
+
+
+class _Asked:
+    """A denoiser asked about positions: the body once per row that changed, the head at the positions only."""
+
+    def __init__(self, denoiser: Denoiser | Network, cached: bool):
+        self.cached, self.calls = cached, 0
+        self._body: Callable[..., Tensor] = denoiser
+        self._head: Callable[[Tensor], Tensor] = lambda logits: logits
+        self._time = torch.float64
+        if isinstance(denoiser, Network):
+            self._body, self._head, self._time = denoiser.features, denoiser.head, torch.float32
+        self._seen: Tensor | None = None
+        self._known = torch.empty(0)
+
+    def __call__(self, x: Tensor, t: Tensor, condition: Tensor | None, where: Tensor, *, keep: bool) -> Tensor:
+        asked = where.flatten(1).any(1)
+        rows = asked.nonzero()[:, 0]
+        if not len(rows):
+            return torch.zeros(0, 1, device=x.device)
+        if not (self.cached and keep):
+            return self._head(self._run(x, t, condition, rows)[where[rows]])
+        fresh = asked if self._seen is None else asked & (self._seen != x).flatten(1).any(1)
+        stale = fresh.nonzero()[:, 0]
+        if len(stale):
+            self._remember(x, stale, self._run(x, t, condition, stale))
+        return self._head(self._known[where])
+
+    def _run(self, x: Tensor, t: Tensor, condition: Tensor | None, rows: Tensor) -> Tensor:
+        self.calls += len(rows)
+        return self._body(x[rows], t[rows].to(self._time), None if condition is None else condition[rows])
+
+    def _remember(self, x: Tensor, rows: Tensor, values: Tensor) -> None:
+        if self._seen is None:
+            self._seen = torch.full_like(x, -1)  # no token: nothing is known
+            self._known = values.new_zeros(len(x), *values.shape[1:])
+        self._seen[rows], self._known[rows] = x[rows], values

@@ -1,0 +1,91 @@
+"""From masks to data: the one way in. Everything that shows or returns samples drains `trajectory`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import Process, Streams, inverse_cdf
+from .blocks import in_blocks
+from .frame import Frame, put, times
+from .predict import Predictor
+from .samplers import check
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What sampling gave."""
+
+    tokens: Tensor
+    """[B, ...]."""
+    calls: float
+    """Network calls per sample."""
+
+
+def trajectory(
+    predict: Predictor,
+    process: Process,
+    x: Tensor,
+    grid: Tensor,
+    streams: Streams,
+    sampler: str = "ancestral",
+    *,
+    window: int | None = None,
+    **options: Any,
+) -> Iterator[Frame]:
+    """Fill the masked positions of x [B, ...], a frame for each step; the first frame is x itself.
+
+    What is not masked in x is never changed. Row b draws from stream b: a sample does not depend on the others in its
+    batch. window: the longest rows that the network knows; longer ones are filled block by block. What a schedule that
+    ends early leaves masked is drawn in one more step.
+    """
+    run = check(sampler, process, predict, options).run
+    if window is not None and x.ndim == 2:
+        run = in_blocks(run, window)
+    return _frames(run(predict, process, x, grid, streams, **options), predict, x, grid, streams)
+
+
+def _frames(frames: Iterator[Frame], predict: Predictor, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    with torch.no_grad():
+        last = Frame(0, times(grid[0].item(), x), x, torch.zeros_like(x, dtype=torch.bool))
+        yield last
+        for last in frames:
+            yield last
+        left = last.tokens == predict.mask_id
+        if bool(left.any()):
+            what = streams.fork("rest").uniform(*x.shape[1:])[left]
+            tokens = put(last.tokens, left, inverse_cdf(predict(last.tokens, last.t, left), what))
+            yield Frame(last.step + 1, torch.zeros_like(last.t), tokens, left, predict.calls)
+
+
+def sample(
+    predict: Predictor,
+    process: Process,
+    x: Tensor,
+    grid: Tensor,
+    streams: Streams,
+    sampler: str = "ancestral",
+    **options: Any,
+) -> Sampled:
+    """The end of a trajectory."""
+    for frame in trajectory(predict, process, x, grid, streams, sampler, **options):
+        tokens, calls = frame.tokens, frame.calls
+    return Sampled(tokens, calls / max(1, len(x)))
+
+
+def blank(
+    shape: tuple[int, ...], mask_id: int, streams: Streams, lengths: Tensor | None = None, fill: int = 0
+) -> Tensor:
+    """Rows [B, *shape] with everything to fill in.
+
+    Where rows of the data differ in length, a model has learned p(row | length): then `lengths` holds those of the
+    data, each row draws one of them, and what lies beyond is `fill`, as it was in training.
+    """
+    x = torch.full((len(streams), *shape), mask_id, device=streams.device)
+    if lengths is None:
+        return x
+    drawn = (streams.fork("lengths").uniform() * len(lengths)).long()
+    ends = lengths.to(x.device)[drawn]
+    return x.masked_fill(torch.arange(shape[0], device=x.device) >= ends[:, None], fill)

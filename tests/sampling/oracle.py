@@ -1,0 +1,76 @@
+"""Small laws with exact denoisers, and the exact law of a T-step sampler by enumeration."""
+
+import itertools
+
+import torch
+
+from unmask.core import Linear, Process, TokenPolynomial
+from unmask.core.exact import MarkovLaw, TableLaw
+
+N, V = 3, 2
+TABLE = TableLaw(torch.tensor([[[0.25, 0.05], [0.02, 0.18]], [[0.10, 0.15], [0.05, 0.20]]]))
+"""Three bits that know each other."""
+SCALAR = Process(Linear(), V)
+TOKENS = Process(TokenPolynomial(torch.tensor([0.6, 2.2], dtype=torch.float64)), V)
+
+
+def chain(vocab_size=4, seed=0):
+    """A Markov chain with strong neighbours."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.rand(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64) ** 3
+    rows = rows / rows.sum(-1, keepdim=True)
+    return MarkovLaw(rows[0], rows[1:])
+
+
+def outcomes(law=TABLE):
+    """All sequences in lexicographic order, and their probabilities."""
+    x = torch.tensor(list(itertools.product(range(V), repeat=N)))
+    return x, law.log_prob(x).exp()
+
+
+def law_with_steps(process, denoiser, grid, chance=None):
+    """The probabilities of all sequences under a sampler that walks along the grid, by summing over all paths.
+
+    chance(s, t): of a masked position to be revealed, where that is not the process's own; what is masked at the end is
+    drawn in one more step.
+    """
+    states = torch.tensor(list(itertools.product(range(V + 1), repeat=N)))
+    mass = torch.zeros(len(states), dtype=torch.float64)
+    mass[-1] = 1
+    for t, s in [*itertools.pairwise(grid.tolist()), (grid[-1].item(), None)]:
+        now = torch.full((len(states),), float(t), dtype=torch.float64)
+        log_mu = denoiser(states, now).log_softmax(-1)
+        if s is None:
+            stay, reveal = torch.zeros(len(states), N), log_mu.exp()
+        else:
+            stay, reveal = kernel(process, log_mu, torch.full_like(now, float(s)), now, chance)
+        moved = torch.zeros_like(mass)
+        for i, state in enumerate(states):
+            if mass[i] == 0:
+                continue
+            options = [
+                [(v, reveal[i, n, v]) for v in range(V)] + [(V, stay[i, n])]
+                if state[n] == V
+                else [(int(state[n]), 1.0)]
+                for n in range(N)
+            ]
+            for combination in itertools.product(*options):
+                index = 0
+                weight = mass[i]
+                for v, p in combination:
+                    index, weight = index * (V + 1) + v, weight * p
+                moved[index] += weight
+        mass = moved
+    return mass.view([V + 1] * N)[:V, :V, :V].flatten()
+
+
+def kernel(process, log_mu, s, t, chance):
+    """(chance to stay masked [S, N], to become each token [S, N, V]) for every state and position."""
+    mu = log_mu.exp()
+    if process.schedule.per_token:
+        vocabulary = torch.arange(V)
+        p = process.schedule.at(vocabulary).unmask_prob(s[:, None], t[:, None])[:, None]
+    else:
+        p = (chance or process.schedule.unmask_prob)(s, t)[:, None, None].expand(-1, 1, V)
+    reveal = mu * p
+    return 1 - reveal.sum(-1), reveal
