@@ -49,7 +49,7 @@ def test_files_stay_small(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-ALIASES = {"Objective", "MethodConfig", "NetworkConfig", "SIZES"}
+ALIASES = {"LAWS", "MethodConfig", "NetworkConfig", "Objective", "SAMPLERS", "SIZES", "Without"}
 PACKAGES = [unmask.core, unmask.data, unmask.networks, unmask.sampling, unmask.training, unmask.evaluation, unmask.run]
 
 

@@ -104,7 +104,7 @@ def test_one_step_in_miniature(name, sources, tmp_path):
     reports = list(train(config, tmp_path / "run", torch.device("cpu")))
     assert reports[-1].loss > 0
     model = unmask.load(tmp_path / "run")
-    tokens = model.sample_tokens(1, steps=2)
+    tokens = model.sample_tokens(1, steps=2).tokens
     assert tokens.shape == (1, *model.facts.shape)
     assert tokens.max() < model.network.vocab_size
 

@@ -9,7 +9,7 @@ import torch
 
 from unmask.core import Cosine, Geometric, Linear, Process, Shifted, Streams, cosine_grid, uniform_grid
 from unmask.networks import Conditioning, TransformerConfig
-from unmask.sampling import SAMPLERS, Guidance, Predictor, sample, trajectory
+from unmask.sampling import LAWS, SAMPLERS, Guidance, Predictor, sample, trajectory
 from unmask.sampling.order import halton_ranks
 from unmask.sampling.predict import guided
 
@@ -299,5 +299,5 @@ def test_filters_are_checked_before_anything_runs():
 def test_every_sampler_is_described():
     for sampler in SAMPLERS.values():
         assert sampler.summary
-        assert sampler.law
+        assert sampler.law in LAWS
         assert dataclasses.is_dataclass(sampler)

@@ -134,7 +134,7 @@ def one_step(data, tmp_path):
     report = list(train(config, tmp_path / "run", torch.device("cpu")))[-1]
     assert np.isfinite(report.loss)
     model = unmask.load(tmp_path / "run")
-    assert model.sample_tokens(1, steps=2).shape == (1, *model.facts.shape)
+    assert model.sample_tokens(1, steps=2).tokens.shape == (1, *model.facts.shape)
     return model
 
 

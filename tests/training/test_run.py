@@ -111,7 +111,7 @@ def test_images_with_classes(tmp_path):
     assert last.validation.mean == pytest.approx(8, abs=0.5)
     assert (tmp_path / "run/samples/step-00000003.png").read_bytes().startswith(b"\x89PNG")
     model = unmask.load(tmp_path / "run")
-    assert model.sample_tokens(2, steps=3, label=1).shape == (2, 4, 4, 3)
+    assert model.sample_tokens(2, steps=3, label=1).tokens.shape == (2, 4, 4, 3)
     with pytest.raises(ValueError, match=r"no such class: got 3, allowed is 0..2"):
         model.sample_tokens(2, steps=3, label=3)
 

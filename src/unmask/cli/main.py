@@ -5,16 +5,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import tyro
 
+from .flags import optional
 from .one_line import one_line
-
-
-def _option(metavar: str) -> Any:
-    """An option that may be left out: its help says what then happens, so tyro need not add "(default: None)"."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+from .sampling_commands import BenchSample, Infill, Sample, Samplers
 
 
 class Command(Protocol):
@@ -61,29 +58,29 @@ class Prepare:
     """A path, a folder, a pattern, hub:ID, or text8, mnist, cifar10, openwebtext, fineweb-edu."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """A new folder for the prepared data."""
-    kind: Annotated[str | None, _option("NAME")] = None
+    kind: Annotated[str | None, optional("NAME")] = None
     """text, lines, fasta, jsonl, csv, parquet, array, images, mnist, cifar10, imagenet64 or text8; else guessed."""
-    column: Annotated[str | None, _option("NAME")] = None
+    column: Annotated[str | None, optional("NAME")] = None
     """The field, column or array that holds the data."""
-    label_column: Annotated[str | None, _option("NAME")] = None
+    label_column: Annotated[str | None, optional("NAME")] = None
     """The field, column or array that holds the class."""
-    vocabulary: Annotated[str | None, _option("NAME")] = None
+    vocabulary: Annotated[str | None, optional("NAME")] = None
     """characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, or a tokenizer.json."""
-    length: Annotated[int | None, _option("N")] = None
+    length: Annotated[int | None, optional("N")] = None
     """Tokens per row; longer documents are left out of rows. Default: the longest, or 256 for packed text."""
-    layout: Annotated[Literal["packed", "rows"] | None, _option("{packed,rows}")] = None
+    layout: Annotated[Literal["packed", "rows"] | None, optional("{packed,rows}")] = None
     """Documents packed end to end, or one per row; the source decides if left out."""
     valid: float = 0.05
     """Share held out for validation, where the source has no splits."""
     test: float = 0.05
     """Share held out for testing, where the source has no splits."""
-    image_size: Annotated[int | None, _option("SIDE")] = None
+    image_size: Annotated[int | None, optional("SIDE")] = None
     """Crop images to a square and resize them to this side."""
     grey: bool = False
     """Read images without colour."""
     seed: int = 0
     """Decides which documents are held out."""
-    workers: Annotated[int | None, _option("N")] = None
+    workers: Annotated[int | None, optional("N")] = None
     """Processes; all cores if left out. The result does not depend on it."""
     json: bool = False
     """Print the manifest as JSON and nothing else."""
@@ -138,19 +135,19 @@ class Train:
       unmask train text8-genmd4 --out runs/text8 --dry-run
     """
 
-    preset: Annotated[tyro.conf.Positional[str | None], _option("PRESET")] = None
+    preset: Annotated[tyro.conf.Positional[str | None], optional("PRESET")] = None
     """A known setting, data included; see the list below. Without one, --data decides."""
-    data: Annotated[Path | None, _option("DIR")] = None
+    data: Annotated[Path | None, optional("DIR")] = None
     """A folder made by unmask data prepare; a preset prepares its own if left out."""
-    out: Annotated[Path | None, _option("DIR")] = None
+    out: Annotated[Path | None, optional("DIR")] = None
     """The run's folder: configuration, metrics, samples, checkpoints."""
-    size: Annotated[str | None, _option("NAME")] = None
+    size: Annotated[str | None, optional("NAME")] = None
     """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters. Default: 1m."""
-    method: Annotated[Literal["md4", "genmd4"] | None, _option("NAME")] = None
+    method: Annotated[Literal["md4", "genmd4"] | None, optional("NAME")] = None
     """md4, or genmd4, which learns a schedule for every token. Default: the preset's, or md4."""
     log: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """tensorboard, wandb or both, besides metrics.jsonl."""
-    parallel: Annotated[Literal["ddp", "fsdp"] | None, _option("NAME")] = None
+    parallel: Annotated[Literal["ddp", "fsdp"] | None, optional("NAME")] = None
     """Under torchrun: ddp (every rank holds the model; the default) or fsdp (every rank holds a part)."""
     dry_run: bool = False
     """Print the configuration and its cost, and train nothing."""
@@ -180,21 +177,21 @@ class BenchTrain:
       unmask bench train text8 --masks exact-k --shift 0 --mlp relu2 --compare before.json
     """
 
-    preset: Annotated[tyro.conf.Positional[str | None], _option("PRESET")] = None
+    preset: Annotated[tyro.conf.Positional[str | None], optional("PRESET")] = None
     """A known setting; see unmask train --help. Without one, --data decides."""
-    data: Annotated[Path | None, _option("DIR")] = None
+    data: Annotated[Path | None, optional("DIR")] = None
     """A folder made by unmask data prepare, for its shape and vocabulary only."""
-    size: Annotated[str | None, _option("NAME")] = None
+    size: Annotated[str | None, optional("NAME")] = None
     """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters."""
-    method: Annotated[Literal["md4", "genmd4"] | None, _option("NAME")] = None
+    method: Annotated[Literal["md4", "genmd4"] | None, optional("NAME")] = None
     """md4 or genmd4."""
     windows: int = 5
     """How many times to measure."""
     window: int = 10
     """Steps each time."""
-    out: Annotated[Path | None, _option("FILE")] = None
+    out: Annotated[Path | None, optional("FILE")] = None
     """Write the result as JSON."""
-    compare: Annotated[Path | None, _option("FILE")] = None
+    compare: Annotated[Path | None, optional("FILE")] = None
     """A result to compare with."""
     json: bool = False
     """Print the result as JSON and nothing else."""
@@ -214,9 +211,13 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "data prepare": Prepare,
     "data info": Info,
     "train": Train,
+    "sample": Sample,
+    "infill": Infill,
+    "samplers": Samplers,
     "bench train": BenchTrain,
+    "bench sample": BenchSample,
 }
-_WITH_SETTINGS = ("train", "bench train")
+_WITH_SETTINGS = ("train", "bench train", "bench sample")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

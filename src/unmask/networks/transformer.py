@@ -191,7 +191,7 @@ class Transformer(Network):
         super().__init__()
         self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
-        self.sees_time = config.conditioning.time
+        self.sees_time, self.fixed_shape = config.conditioning.time, config.positions > 0
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None

@@ -2,7 +2,8 @@
 
 from .config import SIZES, MethodConfig, NetworkConfig, RunConfig, default_config, fitted, with_method
 from .folder import Facts, Run
-from .model import Model, load
+from .model import Model, Sampling, load
+from .story import Story
 from .train import build_trainer, train
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "NetworkConfig",
     "Run",
     "RunConfig",
+    "Sampling",
+    "Story",
     "build_trainer",
     "default_config",
     "fitted",

@@ -1,21 +1,62 @@
 """A trained model, ready to use: network, process and vocabulary, from a run's folder."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import Process, Streams, cosine_grid, uniform_grid
+from ..core import Linear, Process, Streams, cosine_grid, uniform_grid
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
 from ..networks import Network
-from ..sampling import blank, sample
+from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
 from ..training import Method, checkpoint
 from .folder import Facts, Run
 from .previews import texts
+from .prompt import Prompt, parse
 
 GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample."""
+
+    sampler: str = "ancestral"
+    """See `unmask samplers`."""
+    steps: int = 256
+    """Of the grid, for samplers that walk along one."""
+    grid: Literal["uniform", "cosine"] | None = None
+    """None: cosine for the linear schedule, as the paper recommends, uniform for others."""
+    seed: int = 0
+    """Sample i depends on the seed and i only."""
+    temperature: float = 1.0
+    """Below 1 more likely tokens; 0 only the most likely. Changes the law."""
+    top_k: int | None = None
+    """Only the k most likely tokens."""
+    top_p: float | None = None
+    """Only the most likely tokens that make up this much."""
+    label: int | None = None
+    """The class to sample from."""
+    guidance: float | None = None
+    """More than 1: more of the class, or, without one, of what was given in a prompt."""
+    rising: bool = False
+    """Guidance that is weak while most is masked."""
+    batch_size: int = 64
+    """Samples at once."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The sampler's own."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name} is not positive", got=value, allowed="an integer >= 1", do="raise it")
+        known = self.grid is None or self.grid in GRIDS
+        require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="name one of them")
 
 
 @dataclass(frozen=True)
@@ -38,25 +79,138 @@ class Model:
     def device(self) -> torch.device:
         return next(self.method.parameters()).device
 
+    # ------------------------------------------------------------------------------------------- samples
+
+    def sample(self, count: int, *, length: int | None = None, **how: Any) -> list[str]:
+        """Samples as text; `how` are the fields of `Sampling`."""
+        found = self.sample_tokens(count, length=length, **how)
+        return texts(found.tokens.cpu(), self.vocabulary)
+
+    def sample_tokens(self, count: int, *, length: int | None = None, **how: Any) -> Sampled:
+        """Samples [count, *shape], and the network calls that each took."""
+        sampling = Sampling(**how)
+        x = self.blank(count, sampling.seed, length=length)
+        return self.fill(x, sampling)
+
+    def infill(self, prompts: str | Sequence[str], **how: Any) -> list[str]:
+        """Prompts with their gaps (`____`, `[MASK:5]`) filled in."""
+        many = [prompts] if isinstance(prompts, str) else list(prompts)
+        rows = [self.prompt(text) for text in many]
+        filled = self.fill_prompts(rows, Sampling(**how))
+        return [self.vocabulary.decode(row) for row in filled]
+
+    def fill_prompts(self, rows: Sequence[Tensor], sampling: Sampling) -> list[np.ndarray[Any, Any]]:
+        """Rows of any lengths, those of the same length together; row i draws from stream i."""
+        result: dict[int, np.ndarray[Any, Any]] = {}
+        for length in sorted({len(row) for row in rows}):
+            index = [i for i, row in enumerate(rows) if len(row) == length]
+            found = self.fill(torch.stack([rows[i] for i in index]), sampling, torch.tensor(index))
+            result |= dict(zip(index, found.tokens.cpu().numpy(), strict=True))
+        return [result[i] for i in range(len(rows))]
+
+    def fill(self, x: Tensor, sampling: Sampling, index: Tensor | None = None) -> Sampled:
+        """Fill the masked positions of x [B, ...], some rows at a time."""
+        index = torch.arange(len(x)) if index is None else index
+        tokens, calls = [], 0.0
+        for start in range(0, len(x), sampling.batch_size):
+            rows = slice(start, start + sampling.batch_size)
+            for frame in self.frames(x[rows], sampling, index[rows]):
+                last = frame
+            tokens.append(last.tokens)
+            calls += last.calls
+        return Sampled(torch.cat(tokens), calls / len(x))
+
     @torch.no_grad()
-    def sample_tokens(
-        self, count: int, *, steps: int = 256, seed: int = 0, grid: str = "cosine", label: int | None = None
+    def frames(self, x: Tensor, sampling: Sampling, index: Tensor | None = None) -> Iterator[Frame]:
+        """The trajectory that fills the masked positions of x [B, ...]; `index`: which samples these are."""
+        x = x.to(self.device)
+        index = torch.arange(len(x)) if index is None else index
+        process = self.process
+        predict = Predictor(
+            self.network,
+            process.mask_id,
+            self._labels(sampling, len(x)),
+            guidance=self._guidance(sampling, x),
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+        )
+        kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
+        streams = Streams(sampling.seed, index.to(self.device)).fork("sample")
+        window = self.facts.shape[0] if len(self.facts.shape) == 1 and not self.rows else None
+        grid = GRIDS[kind](sampling.steps)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            yield from trajectory(
+                predict, process, x, grid, streams, sampling.sampler, window=window, **sampling.options
+            )
+
+    # -------------------------------------------------------------------------------------- what to fill
+
+    @property
+    def rows(self) -> bool:
+        """Whether the model knows rows of a fixed shape (pictures, molecules) and not running text of any length."""
+        return self.network.fixed_shape
+
+    def blank(
+        self, count: int, seed: int, *, length: int | None = None, least: int | None = None, most: int | None = None
     ) -> Tensor:
-        """Samples [count, *shape]; sample i depends on the seed and i only."""
+        """All masked, [count, *shape].
+
+        length: of running text, also beyond that of training. Rows that differ in length draw theirs from the data's,
+        between `least` and `most` if these are given.
+        """
         require(count >= 1, "the number of samples is not positive", got=count, allowed=">= 1", do="ask for one")
+        shape = self.facts.shape
+        if length is not None:
+            require(
+                not self.rows and length >= 1,
+                "this model has no free length",
+                got=length,
+                allowed=f"rows of {'×'.join(map(str, shape))}" if self.rows else "a length >= 1",
+                do="leave the length out",
+            )
+            shape = (length,)
         streams = Streams(seed, count, device=self.device)
+        lengths = self._lengths(least, most)
+        return blank(shape, self.process.mask_id, streams, lengths, self.vocabulary.eos_id or 0)
+
+    def _lengths(self, least: int | None, most: int | None) -> Tensor | None:
         counts = torch.tensor(self.facts.length_counts)
-        lengths = torch.arange(len(counts)).repeat_interleave(counts) if len(counts) else None
-        x = blank(self.facts.shape, self.process.mask_id, streams, lengths, self.vocabulary.eos_id or 0)
-        times = GRIDS[grid](steps)
-        return sample(self.network, self.process, x, times, streams.fork("sample"), self._labels(label, count))
+        if not len(counts):
+            require(
+                least is None and most is None,
+                "all rows of this model have the same length",
+                got="a shortest or longest length",
+                allowed="none",
+                do="leave them out",
+            )
+            return None
+        low, high = least or 0, len(counts) - 1 if most is None else most
+        lengths = torch.arange(len(counts)).repeat_interleave(counts)
+        kept = lengths[(lengths >= low) & (lengths <= high)]
+        known = f"{int(lengths.min())}..{int(lengths.max())}"
+        require(len(kept) > 0, "no row is so long", got=f"{low}..{high}", allowed=known, do="widen the range")
+        return kept
 
-    def sample(self, count: int, *, steps: int = 256, seed: int = 0, grid: str = "cosine") -> list[str]:
-        """Samples as text."""
-        return texts(self.sample_tokens(count, steps=steps, seed=seed, grid=grid).cpu(), self.vocabulary)
+    def prompt(self, text: str) -> Tensor:
+        """The tokens of a text with gaps, masked there; rows are completed by what follows their end."""
+        found: Prompt = parse(text, self.vocabulary)
+        row = torch.from_numpy(found.masked(self.process.mask_id))
+        longest = self.facts.shape[0]
+        if not self.rows:
+            return row
+        require(
+            len(self.facts.shape) == 1 and len(row) <= longest,
+            "the prompt is longer than the model's rows",
+            got=f"{len(row)} tokens",
+            allowed=f"at most {longest}",
+            do="shorten it",
+        )
+        fill = torch.full((longest - len(row),), self.vocabulary.eos_id or 0)
+        return torch.cat([row, fill])
 
-    def _labels(self, label: int | None, count: int) -> Tensor | None:
-        classes = self.network.classes
+    def _labels(self, sampling: Sampling, count: int) -> Tensor | None:
+        classes, label = self.network.classes, sampling.label
         if label is None:
             return None
         require(
@@ -67,6 +221,26 @@ class Model:
             do="leave the label out, or name one of them",
         )
         return torch.full((count,), label, device=self.device)
+
+    def _guidance(self, sampling: Sampling, x: Tensor) -> Guidance | None:
+        """Away from "no class" where a class is asked for, else away from an empty prompt."""
+        if sampling.guidance is None:
+            return None
+        mask_id, classes = self.process.mask_id, self.network.classes
+        if sampling.label is not None:
+            none = torch.full((len(x),), classes, device=self.device)
+            return Guidance(sampling.guidance, lambda x, _, samples: (x, none[samples]), sampling.rising)
+        given = x != mask_id
+        require(
+            bool(given.any()),
+            "there is nothing to guide by",
+            got="no class and no prompt",
+            allowed=f"a class (0..{classes - 1})" if classes else "a prompt: the model has no classes",
+            do="name a class, or fill a prompt",
+        )
+        return Guidance(
+            sampling.guidance, lambda x, c, samples: (x.masked_fill(given[samples], mask_id), c), sampling.rising
+        )
 
 
 def load(

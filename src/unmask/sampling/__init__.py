@@ -2,10 +2,11 @@
 
 from .frame import Frame
 from .predict import Guidance, Predictor, Without
-from .samplers import SAMPLERS, Sampler, find
+from .samplers import LAWS, SAMPLERS, Sampler, find
 from .trajectory import Sampled, blank, sample, trajectory
 
 __all__ = [
+    "LAWS",
     "SAMPLERS",
     "Frame",
     "Guidance",

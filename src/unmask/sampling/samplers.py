@@ -27,7 +27,7 @@ class Sampler:
 
     run: Run
     law: str
-    """What it does to the law of the model."""
+    """What it does to the law of the model, one of `LAWS`."""
     summary: str
     schedules: str = SCALAR
     """Which it is defined for: any, scalar, or polynomial ones."""
@@ -43,38 +43,39 @@ class Sampler:
         return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-_STEPS = "the law of the model with T steps, which tends to the model's as T grows"
-_EXACT = "the law of the model, without steps"
-_BIASED = "another law: faster, or better-looking, than the model is"
+EXACT, STEPS, NEARS, BIASED = "exact", "exact for T steps", "nears exact as T grows", "biased"
+LAWS = {
+    EXACT: "the law of the model",
+    STEPS: "the law of the model with T steps, which nears the model's own as T grows",
+    NEARS: "an approximation of it that is right in the limit of many steps",
+    BIASED: "another law: faster, or better-looking, than the model is",
+}
+"""What the words mean."""
 SAMPLERS: dict[str, Sampler] = {
-    "ancestral": Sampler(ancestral.ancestral, _STEPS, "positions first, then tokens; the default", ANY),
-    "analytic": Sampler(ancestral.ancestral, _STEPS, "SEDD's; with probabilities that sum to one it is ancestral", ANY),
-    "two-step": Sampler(ancestral.two_step, _STEPS, "the paper's second form, as published: a token everywhere"),
-    "joint": Sampler(ancestral.joint, "truncated: rare tokens never appear", "one float32 draw, as published"),
-    "euler": Sampler(ancestral.euler, "tends to the model's law as T grows, slower", "Euler steps of the chain"),
-    "tau-leaping": Sampler(ancestral.tau_leaping, "tends to the model's law as T grows, slower", "constant rates"),
-    "first-hitting": Sampler(
-        hitting.first_hitting, _EXACT + " (one token per call)", "one position per call, at its time", grid=False
-    ),
-    "thinning": Sampler(hitting.thinning, _EXACT, "GenMD4 in continuous time", POLYNOMIAL, grid=False),
+    "ancestral": Sampler(ancestral.ancestral, STEPS, "positions first, then tokens; the default", ANY),
+    "analytic": Sampler(ancestral.ancestral, STEPS, "SEDD's: with probabilities that sum to one it is ancestral", ANY),
+    "two-step": Sampler(ancestral.two_step, STEPS, "as published: a token everywhere, then which to reveal"),
+    "joint": Sampler(ancestral.joint, BIASED, "as published: one float32 draw, in which rare tokens never appear"),
+    "euler": Sampler(ancestral.euler, NEARS, "Euler steps of the reverse chain"),
+    "tau-leaping": Sampler(ancestral.tau_leaping, NEARS, "rates held constant over a step"),
+    "first-hitting": Sampler(hitting.first_hitting, EXACT, "one position per call, at its own time", grid=False),
+    "thinning": Sampler(hitting.thinning, EXACT, "GenMD4 in continuous time", POLYNOMIAL, grid=False),
     "speculative": Sampler(
-        speculative, _EXACT, "first-hitting by drafts, checked in one batch", time_free=True, grid=False
+        speculative, EXACT, "first-hitting by drafts, checked in one batch", time_free=True, grid=False
     ),
-    "confidence": Sampler(order.confidence, _BIASED, "MaskGIT: the most probable tokens first"),
-    "margin": Sampler(order.margin, _BIASED, "where one token is far ahead of the next"),
-    "entropy": Sampler(order.entropy, _BIASED, "where the network is least uncertain"),
-    "halton": Sampler(order.halton, "exact with one token per step, factorised within a step", "positions far apart"),
-    "entropy-bounded": Sampler(
-        adaptive.entropy_bounded, _BIASED, "as many at once as their entropy allows", grid=False
-    ),
-    "threshold": Sampler(adaptive.threshold, _BIASED, "all that are nearly certain", grid=False),
-    "remask-cap": Sampler(remask.remask_cap, "the model's masked share; mends early mistakes", "hides η again"),
-    "remask-rescale": Sampler(remask.remask_rescale, "the model's masked share; mends early mistakes", "η of the most"),
-    "remask-confidence": Sampler(remask.remask_confidence, _BIASED, "hides doubtful tokens again"),
-    "remask-loop": Sampler(remask.remask_loop, "mends at a fixed masked share", "unmask, stay and mend, finish"),
-    "forward-backward": Sampler(remask.forward_backward, "the model's masked share; mends", "a step back for each"),
-    "dfm-corrector": Sampler(remask.dfm_corrector, "the model's masked share; mends", "discrete flow matching's"),
-}  # fmt: skip
+    "confidence": Sampler(order.confidence, BIASED, "MaskGIT: the most probable tokens first"),
+    "margin": Sampler(order.margin, BIASED, "where one token is far ahead of the next"),
+    "entropy": Sampler(order.entropy, BIASED, "where the network is least uncertain"),
+    "halton": Sampler(order.halton, NEARS, "positions far apart, in a fixed order; exact with a step for each"),
+    "entropy-bounded": Sampler(adaptive.entropy_bounded, BIASED, "as many at once as their entropy allows", grid=False),
+    "threshold": Sampler(adaptive.threshold, BIASED, "all that are nearly certain, at least one", grid=False),
+    "remask-cap": Sampler(remask.remask_cap, NEARS, "ReMDM: hides a share η again, to mend early mistakes"),
+    "remask-rescale": Sampler(remask.remask_rescale, NEARS, "ReMDM: η of the largest share"),
+    "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: hides doubtful tokens again"),
+    "remask-loop": Sampler(remask.remask_loop, NEARS, "ReMDM: unmask most, mend for a while, finish"),
+    "forward-backward": Sampler(remask.forward_backward, NEARS, "a step back for every step forward"),
+    "dfm-corrector": Sampler(remask.dfm_corrector, NEARS, "discrete flow matching's corrector"),
+}
 
 
 def find(name: str) -> Sampler:

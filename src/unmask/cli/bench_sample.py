@@ -1,0 +1,87 @@
+"""`unmask bench sample`: how fast samples come, and what a straightforward implementation needs for the same law."""
+
+import json
+import platform
+import shlex
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import unmask
+from unmask.configs import to_json
+from unmask.files import written_whole
+from unmask.run.bench_sample import SampleSpeed, measure
+from unmask.run.train import build_network
+
+from . import train
+
+if TYPE_CHECKING:
+    from .sampling_commands import BenchSample
+
+WAYS: dict[str, tuple[str, dict[str, object]]] = {
+    "ancestral": ("ancestral", {}),
+    "first-hitting": ("first-hitting", {}),
+    "first-hitting, 4 tokens per call": ("first-hitting", {"tokens_per_call": 4}),
+    "threshold 0.9": ("threshold", {}),
+}
+
+
+def run(command: "BenchSample") -> int:
+    """Measure, show, write."""
+    console = Console(quiet=command.json)
+    config, plan = train.configure(command.preset, None, None, None, command.settings)
+    shape = train.shape_of(config, plan)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with device:
+        network = build_network(config.network, config.training.seed).eval()
+    start = time.perf_counter()
+    rows = measure(
+        network, shape, command.count, command.sampling_steps, WAYS, device, command.repeats, not command.no_plain
+    )
+    name = (
+        torch.cuda.get_device_name()
+        if device.type == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    )
+    document = {
+        "command": shlex.join(["unmask", *sys.argv[1:]]),
+        "device": name,
+        "versions": {"unmask": unmask.__version__, "torch": torch.__version__},
+        "seed": 0,
+        "duration_s": round(time.perf_counter() - start, 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "config": to_json(config),
+        "shape": list(shape),
+        "samples": command.count,
+        "steps": command.sampling_steps,
+        "rows": [asdict(row) for row in rows],
+    }
+    if command.out is not None:
+        with written_whole(command.out, "w") as file:
+            file.write(json.dumps(document, indent=1) + "\n")
+    if command.json:
+        print(json.dumps(document))
+    else:
+        _show(rows, console, name)
+    return 0
+
+
+def _show(rows: list[SampleSpeed], console: Console, device: str) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), title=device, title_justify="left")
+    table.add_column("way")
+    for column in ("seconds", "tokens/s", "calls per sample", "peak GiB", "times as fast"):
+        table.add_column(column, justify="right")
+    slowest = rows[-1].seconds
+    for row in rows:
+        peak = "" if row.peak_gib is None else f"{row.peak_gib:.1f}"
+        ratio = f"{slowest / row.seconds:.1f}"
+        table.add_row(
+            row.way, f"{row.seconds:.2f}", f"{row.tokens_per_s:,.0f}", f"{row.calls_per_sample:.1f}", peak, ratio
+        )
+    console.print(table)

@@ -1,0 +1,10 @@
+"""How flags look in the help."""
+
+from typing import Any
+
+import tyro
+
+
+def optional(metavar: str, *aliases: str) -> Any:
+    """An option that may be left out: its help says what then happens, so tyro need not add "(default: None)"."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="", aliases=list(aliases) or None)

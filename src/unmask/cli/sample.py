@@ -1,0 +1,201 @@
+"""`unmask sample` and `unmask infill`: draw from a model, show it, write it."""
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from unmask.files import written_whole
+from unmask.mistakes import extra, fail, require
+from unmask.run import Model, Sampling
+from unmask.run.animation import write_gif, write_html
+from unmask.run.previews import grid_of, is_picture, png
+from unmask.sampling import find
+
+from .live import Watch, watched
+
+_ANIMATED = 16
+"""Samples in an animation, and at most so many in the live view."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to do with the samples."""
+
+    out: Path | None
+    gif: Path | None
+    html: Path | None
+    as_json: bool
+    trim: bool
+
+
+def options_of(sampler: str, given: tuple[str, ...]) -> dict[str, Any]:
+    """`name=value` words as the sampler's options, each of the kind of its default."""
+    known, found = find(sampler).options, {}
+    for word in given:
+        name, separator, value = word.partition("=")
+        require(
+            bool(separator) and name in known,
+            f"not an option of {sampler}",
+            got=word,
+            allowed=", ".join(f"{key}={default}" for key, default in known.items()) or "none: it has no options",
+            do="write --option NAME=VALUE",
+        )
+        try:
+            found[name] = type(known[name])(value)
+        except ValueError:
+            kind = type(known[name]).__name__
+            fail(f"the value of {name} is not a number", got=value, allowed=kind, do=f"for example {known[name]}")
+    return found
+
+
+def label_of(model: Model, label: str | None) -> int | None:
+    """A class by its name or number."""
+    if label is None:
+        return None
+    names = model.facts.label_names
+    if label in names:
+        return names.index(label)
+    require(
+        label.isdigit() and int(label) < model.network.classes,
+        "no such class",
+        got=label,
+        allowed=", ".join(names[:20]) or "none: the model has no classes",
+        do="leave the label out, or name one of them",
+    )
+    return int(label)
+
+
+def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> int:
+    """Fill the rows, those of one length together; show, write, say what it cost."""
+    console = Console(quiet=wanted.as_json)
+    picture = is_picture(model.vocabulary, model.facts)
+    _check_names(wanted, picture, one_shape=len({row.shape for row in x}) == 1)
+    start = time.perf_counter()
+    animated = _ANIMATED if wanted.gif or wanted.html else 1 if picture else 4
+    watch = Watch(model.vocabulary, model.process.mask_id, picture, animated)
+    rows, calls = _filled(model, x, sampling, watch, console)
+    seconds = time.perf_counter() - start
+    texts = [_text(model, row, wanted.trim) for row in rows]
+    cost = {"samples": len(rows), "network_calls_per_sample": calls / len(rows), "seconds": round(seconds, 3)}
+    out = wanted.out or (Path("samples.png") if picture and not wanted.as_json else None)
+    if out is not None:
+        _write(out, rows, texts)
+    for path, write in ((wanted.gif, write_gif), (wanted.html, _write_page)):
+        if path is not None:
+            write(path, watch.stories())
+    if wanted.as_json:
+        print(json.dumps({"texts": None if picture else texts, "tokens": [r.tolist() for r in rows], **cost}))
+        return 0
+    _show(texts, watch, picture, console)
+    written = [str(path) for path in (out, wanted.gif, wanted.html) if path is not None]
+    if written:
+        console.print("wrote " + ", ".join(written), highlight=False)
+    print(
+        f"{len(rows)} samples in {seconds:.1f} s, {calls / len(rows):.1f} network calls each ({sampling.sampler})",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _filled(
+    model: Model, x: list[Tensor], sampling: Sampling, watch: Watch, console: Console
+) -> tuple[list[np.ndarray[Any, Any]], int]:
+    """Every row filled, in the order given, and the network calls in all. The first batch is watched."""
+    result: dict[int, np.ndarray[Any, Any]] = {}
+    calls = 0
+    batches = []
+    for shape in dict.fromkeys(tuple(row.shape) for row in x):
+        same = torch.tensor([i for i, row in enumerate(x) if tuple(row.shape) == shape])
+        batches += [same[i : i + sampling.batch_size] for i in range(0, len(same), sampling.batch_size)]
+    show = console.is_terminal and not console.quiet
+    for number, index in enumerate(track(batches, "sampling", console=console, disable=not show or len(batches) < 2)):
+        frames = model.frames(torch.stack([x[i] for i in index.tolist()]), sampling, index)
+        for frame in watched(frames, watch, console, show and len(batches) == 1) if number == 0 else frames:
+            last = frame
+        calls += last.calls
+        result |= dict(zip(index.tolist(), last.tokens.cpu().numpy(), strict=True))
+    return [result[i] for i in range(len(x))], calls
+
+
+def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:
+    """Decoded; up to the first end of text where that is wanted."""
+    flat, end = row.ravel(), model.vocabulary.eos_id
+    if trim and end is not None and (flat == end).any():
+        flat = flat[: int((flat == end).argmax())]
+    return model.vocabulary.decode(flat)
+
+
+def _show(texts: list[str], watch: Watch, picture: bool, console: Console) -> None:
+    if console.is_terminal and (picture or len(texts) <= watch.shown):
+        console.print(watch.renderable())
+    elif not picture:
+        print("\n\n".join(texts))
+
+
+def _check_names(wanted: Wanted, picture: bool, one_shape: bool) -> None:
+    """Before any work is done."""
+    kind = wanted.out.suffix if wanted.out is not None else ""
+    good = picture or kind != ".png"
+    require(good, "these samples are not pictures", got=wanted.out, allowed=".txt, .json, .npz", do="use another name")
+    good = one_shape or kind != ".npz"
+    require(good, "rows of different length make no array", got=wanted.out, allowed=".txt, .json", do="write .json")
+    for path, ending in ((wanted.gif, ".gif"), (wanted.html, ".html")):
+        good = path is None or path.suffix == ending
+        require(good, f"the name does not end in {ending}", got=path, allowed=f"a name in {ending}", do="rename it")
+
+
+def _write(path: Path, rows: list[np.ndarray[Any, Any]], texts: list[str]) -> None:
+    """By the name's ending: .png, .npz, .json or text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npz":
+        with written_whole(path) as file:
+            np.savez_compressed(file, tokens=np.stack(rows))
+    elif path.suffix == ".png":
+        with written_whole(path) as file:
+            file.write(png(grid_of(np.stack(rows).astype(np.uint8))))
+    elif path.suffix == ".json":
+        with written_whole(path, "w") as file:
+            json.dump([{"text": text, "tokens": row.tolist()} for text, row in zip(texts, rows, strict=True)], file)
+    else:
+        with written_whole(path, "w") as file:
+            file.write("\n\n".join(texts) + "\n")
+
+
+def _write_page(path: Path, stories: Any) -> None:
+    write_html(path, stories, "unmask")
+
+
+def picture_prompt(model: Model, image: Path, mask: Path) -> Tensor:
+    """An image whose masked part (white in the mask) is to be drawn."""
+    pixels, hidden = _pixels(image, model.facts.shape), _pixels(mask, model.facts.shape[:2])
+    row = torch.from_numpy(pixels.astype(np.int64))
+    where = torch.from_numpy(hidden > 127)
+    require(bool(where.any()), "nothing is masked", got=mask, allowed="some white pixels", do="paint what to fill")
+    where = where if row.ndim == 2 else where[..., None].expand(row.shape)
+    return row.masked_fill(where, model.process.mask_id)
+
+
+def _pixels(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """A picture, or an array in a .npy file, of this shape."""
+    if path.suffix == ".npy":
+        found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+    else:
+        image = extra("PIL.Image", "images", "reading pictures")
+        found = np.asarray(image.open(path).convert("L" if len(shape) == 2 else "RGB"))
+    require(
+        found.shape == shape,
+        f"{path} has another size than the model's pictures",
+        got="×".join(map(str, found.shape)),
+        allowed="×".join(map(str, shape)),
+        do="resize it",
+    )
+    return found

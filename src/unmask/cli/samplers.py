@@ -1,0 +1,65 @@
+"""`unmask samplers`: the list, and the paper's figure of tokens revealed per step."""
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from unmask.core import Cosine, Linear, Schedule, cosine_grid, uniform_grid
+from unmask.files import written_whole
+from unmask.mistakes import extra, require
+from unmask.sampling import LAWS, SAMPLERS
+
+
+def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
+    """Print the list, draw the figure if it is wanted."""
+    if plot is not None:
+        figure(plot, steps, length)
+    rows = [
+        {"name": name, "does": s.summary, "law": s.law, "options": s.options, "grid": s.grid, "schedules": s.schedules}
+        for name, s in SAMPLERS.items()
+    ]
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False))
+        return 0
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("sampler", "what it does", "its law", "options"):
+        table.add_column(column, overflow="fold")
+    for name, sampler in SAMPLERS.items():
+        options = " ".join(f"{key}={value}" for key, value in sampler.options.items())
+        table.add_row(name, sampler.summary, sampler.law, options)
+    console = Console()
+    console.print(table)
+    for law, meaning in LAWS.items():
+        console.print(f"[bold]{law}[/]: {meaning}", highlight=False)
+    return 0
+
+
+def revealed_per_step(schedule: Schedule, grid_name: str, steps: int, length: int) -> list[float]:
+    """Expected tokens revealed in each step, N (α_s − α_t)."""
+    grid = {"uniform": uniform_grid, "cosine": cosine_grid}[grid_name](steps)
+    alpha = schedule.alpha(grid)
+    return [length * gain for gain in alpha.diff().tolist()]
+
+
+def figure(path: Path, steps: int, length: int) -> None:
+    """Tokens revealed per step (the paper's Figure 2, right)."""
+    require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do="use 100")
+    extra("matplotlib", "plot", "drawing the figure")
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = picture.add_subplot()
+    lines: list[tuple[Schedule, str, str]] = [
+        (Linear(), "uniform", "linear schedule, uniform grid"),
+        (Linear(), "cosine", "linear schedule, cosine grid"),
+        (Cosine(), "uniform", "cosine schedule, uniform grid"),
+    ]
+    for (schedule, grid, name), style in zip(lines, ("-", "-", "--"), strict=True):
+        axes.plot(range(1, steps + 1), revealed_per_step(schedule, grid, steps, length), style, label=name)
+    axes.set(xlabel="step", ylabel="tokens revealed", title=f"{length:,} tokens in {steps} steps")
+    axes.legend()
+    with written_whole(path) as file:
+        picture.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=150)
+    print(f"wrote {path}")

@@ -1,0 +1,88 @@
+"""Text with gaps to fill: `____` or `[MASK:5]`.
+
+A run of three or more underscores stands for as many characters or bytes, and for one subword per four underscores;
+`[MASK:5]` for exactly five tokens.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.vocabulary import Subwords, Vocabulary, shortened
+from ..mistakes import fail
+
+_GAP = re.compile(r"_{3,}|\[MASK:(\d+)\]")
+_PER_SUBWORD = 4
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Tokens, and which of them are to be filled in."""
+
+    tokens: NDArray[np.int64]
+    """[N]; anything where there is a gap."""
+    gap: NDArray[np.bool_]
+
+    def masked(self, mask_id: int) -> NDArray[np.int64]:
+        """The tokens with the mask in the gaps."""
+        return np.where(self.gap, mask_id, self.tokens)
+
+
+def parse(text: str, vocabulary: Vocabulary) -> Prompt:
+    """A prompt from text."""
+    tokens: list[NDArray[np.int64]] = []
+    gaps: list[NDArray[np.bool_]] = []
+
+    def add(values: NDArray[np.int64], gap: bool) -> None:
+        tokens.append(values)
+        gaps.append(np.full(len(values), gap))
+
+    place = 0
+    for found in _GAP.finditer(text):
+        add(_encoded(text, place, found.start(), vocabulary, before_gap=True), gap=False)
+        add(np.zeros(_size(found, vocabulary), dtype=np.int64), gap=True)
+        place = found.end()
+    if not tokens:
+        fail(
+            "the prompt has no gap",
+            got=repr(shortened(text)),
+            allowed="____ for one gap, or [MASK:5] for five tokens",
+            do="mark what should be filled in",
+        )
+    add(_encoded(text, place, len(text), vocabulary, before_gap=False), gap=False)
+    return Prompt(np.concatenate(tokens), np.concatenate(gaps))
+
+
+def _size(found: re.Match[str], vocabulary: Vocabulary) -> int:
+    if found[1] is not None:
+        count = int(found[1])
+        if count < 1:
+            fail("a gap is empty", got=found[0], allowed="[MASK:1] or more", do="ask for at least one token")
+        return count
+    underscores = len(found[0])
+    return -(-underscores // _PER_SUBWORD) if isinstance(vocabulary, Subwords) else underscores
+
+
+def _encoded(text: str, start: int, end: int, vocabulary: Vocabulary, *, before_gap: bool) -> NDArray[np.int64]:
+    piece = text[start:end]
+    if isinstance(vocabulary, Subwords):
+        _check_borders(text, start, end, vocabulary)
+        if before_gap and piece.endswith(" "):
+            piece = piece[:-1]  # a subword begins with its space: it belongs to what fills the gap
+    return vocabulary.encode(piece).astype(np.int64) if piece else np.zeros(0, dtype=np.int64)
+
+
+def _check_borders(text: str, start: int, end: int, vocabulary: Subwords) -> None:
+    """A gap within a word cannot be filled well: the subwords around it are not those of the whole word."""
+    for place, side in ((end, text[end - 1 : end]), (start, text[start : start + 1])):
+        inside = 0 < place < len(text) and side.isalnum()
+        if inside and (place == end) == bool(_GAP.match(text, place)):
+            shown = " | ".join(vocabulary.decode([i]) for i in vocabulary.encode(text[start:end]).tolist()[-6:])
+            fail(
+                "a gap begins or ends within a word",
+                got=f"{shortened(text[max(0, place - 12) : place + 12])!r}, where the text is read as {shown}",
+                allowed="gaps between words, since a word's subwords depend on all of it",
+                do="put the whole word into the gap",
+            )

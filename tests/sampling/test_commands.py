@@ -1,0 +1,317 @@
+"""Sampling and infilling as a user does it: small trained models, real processes, real files."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import unmask
+from unmask.cli.live import Watch
+from unmask.cli.main import main
+from unmask.data import Plan, prepare
+from unmask.run import Sampling, default_config, train
+from unmask.run.prompt import parse
+from unmask.sampling import SAMPLERS
+from unmask.training import OptimizerConfig
+
+UNMASK = [sys.executable, "-m", "unmask"]
+
+
+def trained(data, folder, method="md4", width=16, **training):
+    """A tiny model, a few steps old."""
+    config = default_config(str(data), method=method)
+    small = (
+        {"blocks": 1, "width": width, "groups": 4}
+        if hasattr(config.network, "blocks")
+        else {"layers": 1, "heads": 2, "width": width}
+    )
+    quick = {"steps": 3, "batch_size": 4, "validation_sequences": 2, "preview": 0} | training
+    config = replace(config, network=replace(config.network, **small), training=replace(config.training, **quick))
+    list(train(config, folder, torch.device("cpu")))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def letters(tmp_path_factory):
+    """Running text: every second character is determined by the one before; trained until that shows."""
+    folder = tmp_path_factory.mktemp("letters")
+    text = "".join(c + c.upper() for c in np.random.default_rng(0).choice(list("abcd"), size=4000))
+    (folder / "a.txt").write_text(text)
+    prepare(Plan(str(folder / "a.txt"), length=16), folder / "data")
+    rate = OptimizerConfig(rate=1e-2)
+    return trained(folder / "data", folder / "run", width=32, steps=200, batch_size=32, average=0.9, optimizer=rate)
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pictures")
+    images = np.random.default_rng(0).integers(0, 256, (60, 4, 4), dtype=np.uint8)
+    labels = np.arange(60, dtype=np.uint8) % 3
+    np.savez(folder / "a.npz", train_images=images, train_labels=labels, test_images=images[:9], test_labels=labels[:9])
+    prepare(Plan(str(folder / "a.npz")), folder / "data")
+    return trained(folder / "data", folder / "run")
+
+
+@pytest.fixture(scope="session")
+def molecules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("molecules")
+    (folder / "a.smi").write_text("\n".join(["CO", "CCCC", "CCO"] * 40))
+    prepare(Plan(str(folder / "a.smi")), folder / "data")
+    return trained(folder / "data", folder / "run")
+
+
+@pytest.fixture(scope="session")
+def subwords(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("subwords")
+    (folder / "a.txt").write_text("the cat sat on the mat and the dog sat on the log. " * 60)
+    prepare(Plan(str(folder / "a.txt"), vocabulary="bpe:300", length=16), folder / "data")
+    return trained(folder / "data", folder / "run")
+
+
+def run(*words, **options):
+    return subprocess.run(
+        [*UNMASK, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options
+    )
+
+
+def command(capsys, *words):
+    """The command within this process, which is quicker: exit code, output, complaints."""
+    code = main([str(word) for word in words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_samples_learned_something(letters):
+    """A capital follows its letter far more often than by chance: the model and the sampler do their work."""
+    texts = unmask.load(letters).sample(40, steps=64, seed=3)
+    pairs = [text[i : i + 2] for text in texts for i in range(15) if text[i].islower()]
+    assert sum(pair[1] == pair[0].upper() for pair in pairs) > 0.5 * len(pairs)  # 1 in 8 by chance
+
+
+def test_infilling_uses_what_is_given(letters):
+    """The gap after a letter is its capital, the gap before a capital its letter."""
+    filled = unmask.load(letters).infill(["aAb[MASK:1]cC", "aA[MASK:1]BcC"], steps=4)
+    assert filled == ["aAbBcC", "aAbBcC"]
+
+
+def test_prompts_of_several_lengths_in_one_call(letters):
+    model = unmask.load(letters)
+    prompts = ["a[MASK:1]", "aA[MASK:4]dD", "[MASK:1]A", "bB___cC"]
+    filled = model.infill(prompts, steps=8, seed=5)
+    assert [len(text) for text in filled] == [2, 8, 2, 7]
+    assert filled[1].startswith("aA")
+    assert filled[1].endswith("dD")
+    assert model.infill(prompts[:1], steps=8, seed=5) == filled[:1]  # the others do not matter
+
+
+def test_longer_than_trained(letters):
+    (text,) = unmask.load(letters).sample(1, length=50, steps=20)
+    assert len(text) == 50
+    pairs = [text[i : i + 2] for i in range(49) if text[i].islower()]
+    assert sum(pair[1] == pair[0].upper() for pair in pairs) > 0.5 * len(pairs)
+
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "thinning"])
+def test_every_sampler_by_name(letters, sampler):
+    texts = unmask.load(letters).sample(2, sampler=sampler, steps=6)
+    assert all(len(text) == 16 and set(text) <= set("abcdABCD") for text in texts)
+
+
+def test_genmd4_by_name(letters, tmp_path):
+    run_folder = trained(letters.parent / "data", tmp_path / "run", method="genmd4")
+    model = unmask.load(run_folder)
+    for sampler in ("ancestral", "thinning"):
+        assert len(model.sample(2, sampler=sampler, steps=5)[0]) == 16
+    with pytest.raises(ValueError, match="use ancestral or thinning"):
+        model.sample(1, sampler="first-hitting")
+
+
+def test_pictures_with_classes_and_guidance(pictures):
+    model = unmask.load(pictures)
+    plain = model.sample_tokens(3, steps=4, label=1).tokens
+    assert plain.shape == (3, 4, 4)
+    guided = model.sample_tokens(3, steps=4, label=1, guidance=4.0, rising=True)
+    assert guided.calls == 2 * model.sample_tokens(3, steps=4, label=1).calls
+    with pytest.raises(ValueError, match="there is nothing to guide by"):
+        model.sample_tokens(1, guidance=2.0)
+
+
+def test_guidance_by_a_prompt(letters):
+    """Away from the empty prompt: strength 1 changes nothing, more makes the answer to the prompt surer."""
+    model = unmask.load(letters)
+    prompts = ["a[MASK:1]"] * 30
+    assert model.infill(prompts, guidance=1.0, steps=2) == model.infill(prompts, steps=2)
+    assert model.infill(prompts, guidance=3.0, steps=2).count("aA") >= model.infill(prompts, steps=2).count("aA")
+
+
+def test_lengths_of_rows(molecules):
+    model = unmask.load(molecules)
+    x = model.blank(40, 0, least=3)
+    assert {int((row == model.process.mask_id).sum()) for row in x} == {3, 4}
+    with pytest.raises(ValueError, match=r"no row is so long: got 9..\d+, allowed is 2..4"):
+        model.blank(1, 0, least=9)
+    (text,) = model.infill("C[MASK:1]", steps=3)
+    assert text.startswith("C")
+    with pytest.raises(ValueError, match="longer than the model's rows"):
+        model.prompt("C[MASK:60]")
+    with pytest.raises(ValueError, match="no free length"):
+        model.sample(1, length=9)
+
+
+def test_gaps_in_subwords(subwords):
+    vocabulary = unmask.load(subwords).vocabulary
+    prompt = parse("the ____ sat on [MASK:2] mat", vocabulary)
+    assert prompt.gap.sum() == 3
+    assert vocabulary.decode(prompt.tokens[~prompt.gap]) == "the sat on mat"  # spaces belong to what follows them
+    with pytest.raises(ValueError, match="a gap begins or ends within a word") as caught:
+        parse("the ca____ sat", vocabulary)
+    assert " | " in str(caught.value)  # shows how the text was read
+    with pytest.raises(ValueError, match="within a word"):
+        parse("the ____at sat", vocabulary)
+
+
+def test_the_command_samples_into_files(letters, tmp_path):
+    done = run(
+        "sample", letters, "-n", 3, "--steps", 8, "--out", "a.txt", "--gif", "a.gif", "--html", "a.html", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    texts = done.stdout.split("wrote")[0].strip().split("\n\n")
+    assert [len(text) for text in texts] == [16, 16, 16]
+    assert (tmp_path / "a.txt").read_text().split() == texts
+    assert (tmp_path / "a.gif").read_bytes().startswith(b"GIF8")
+    assert texts[0][0] in (tmp_path / "a.html").read_text()
+    assert "network calls each (ancestral)" in done.stderr
+    assert "\x1b" not in done.stdout  # no colours when piped
+
+
+def test_json_and_arrays(letters, tmp_path, capsys):
+    code, out, _ = command(capsys, "sample", letters, "-n", 2, "--steps", 4, "--json", "--out", tmp_path / "a.npz")
+    found = json.loads(out)
+    assert code == 0
+    assert np.load(tmp_path / "a.npz")["tokens"].tolist() == found["tokens"]
+    assert found["samples"] == 2
+    assert 1 <= found["network_calls_per_sample"] <= 4
+    assert found["texts"] == unmask.load(letters).sample(2, steps=4)
+
+
+def test_infill_command(letters, pictures, tmp_path, capsys):
+    code, out, _ = command(capsys, "infill", letters, "aAb[MASK:1]cC", "-n", 2, "--steps", 3)
+    assert code == 0
+    assert out.split() == ["aAbBcC", "aAbBcC"]
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    image, mask = rng.integers(0, 256, (4, 4), dtype=np.uint8), np.zeros((4, 4), dtype=np.uint8)
+    mask[2:] = 255
+    for name, pixels in (("image.png", image), ("mask.png", mask)):
+        Image.fromarray(pixels).save(tmp_path / name)
+    words = ("--image", tmp_path / "image.png", "--mask", tmp_path / "mask.png", "--out", tmp_path / "filled.png")
+    code, out, _ = command(capsys, "infill", pictures, *words, "--json")
+    assert code == 0
+    assert np.array_equal(np.array(json.loads(out)["tokens"][0])[:2], image[:2])
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "filled.png"))[:2], image[:2])
+
+
+def test_samplers_are_listed_and_drawn(tmp_path, capsys):
+    code, out, _ = command(capsys, "samplers", "--json")
+    assert code == 0
+    assert {row["name"] for row in json.loads(out)} == set(SAMPLERS)
+    code, out, _ = command(capsys, "samplers", "--plot", tmp_path / "a.png")
+    assert code == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    for name in SAMPLERS:
+        assert name in out
+
+
+def test_tokens_revealed_per_step():
+    """The figure's numbers: N in all; constant for linear, few at first for a cosine grid, as for a cosine schedule."""
+    from unmask.cli.samplers import revealed_per_step
+    from unmask.core import Cosine, Linear
+
+    linear, grid, schedule = (
+        revealed_per_step(s, g, 10, 100)
+        for s, g in ((Linear(), "uniform"), (Linear(), "cosine"), (Cosine(), "uniform"))
+    )
+    for numbers in (linear, grid, schedule):
+        assert sum(numbers) == pytest.approx(100)
+    assert linear == pytest.approx([10] * 10)
+    assert grid == pytest.approx(schedule)
+    assert grid[0] < 2 < 15 < grid[-1]
+
+
+def test_bench_sample(tmp_path, capsys):
+    words = ("bench", "sample", "characters", "-n", 2, "--sampling-steps", 4, "--layers", 1, "--repeats", 1)
+    code, out, _ = command(capsys, *words, "--json", "--out", tmp_path / "a.json")
+    assert code == 0
+    found = json.loads(out)
+    assert found == json.loads((tmp_path / "a.json").read_text())
+    assert found["rows"][0]["way"] == "ancestral"
+    plain = found["rows"][-1]
+    assert plain["way"] == "straightforward"
+    assert plain["calls_per_sample"] == 4
+    assert all(row["tokens_per_s"] > 0 for row in found["rows"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--steps", "0"], "steps is not positive"),
+        (["--sampler", "ancestrl"], "did you mean ancestral"),
+        (["--label", "3"], "the model has no classes"),
+        (["--guidance", "2"], "there is nothing to guide by"),
+        (["--option", "eta=3"], "not an option of ancestral"),
+        (["--sampler", "remask-cap", "--option", "eta=much"], "the value of eta is not a number"),
+        (["--temperature", "-1"], "temperature is out of range"),
+        (["--count", "0"], "the number of samples is not positive"),
+        (["--out", "a.png"], "these samples are not pictures"),
+        (["--gif", "a.png"], "the name does not end in .gif"),
+        (["--max-length", "4"], "all rows of this model have the same length"),
+        (["--length", "0"], "a length >= 1"),
+    ],
+)
+def test_bad_input_is_one_line(letters, words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command(capsys, "sample", letters, *words)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        (["no gap"], "the prompt has no gap"),
+        (["é____"], "is not in the vocabulary"),
+        (["a[MASK:0]"], "a gap is empty"),
+        ([], "nothing to fill"),
+    ],
+)
+def test_bad_prompts(letters, prompts, message, capsys):
+    code, _, err = command(capsys, "infill", letters, *prompts)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_live_view_shows_masks_then_tokens(letters, pictures):
+    """What the terminal shows: a dot for every mask, then text; given positions stay bold."""
+    for folder, picture in ((letters, False), (pictures, True)):
+        model = unmask.load(folder)
+        watch = Watch(model.vocabulary, model.process.mask_id, picture, 2)
+        shown = []
+        for frame in model.frames(model.blank(2, 0), Sampling(steps=5)):
+            watch.take(frame)
+            shown.append(watch.renderable().renderables[0])
+        assert shown[0] != shown[-1]
+        if not picture:
+            assert set(shown[0].plain) == {"·"}
+            assert "·" not in shown[-1].plain
+        story = watch.stories()[0]
+        assert len(story.tokens) == len(shown)
+        assert (story.revealed_at() >= 1).all()
