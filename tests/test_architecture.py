@@ -61,6 +61,12 @@ def test_public_names_exist_and_are_documented(package):
         assert name in ALIASES or inspect.getdoc(thing), name
 
 
+SAMPLING = [
+    *("batch_size", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
+    *("steps", "temperature", "top_k", "top_p", "trim"),
+]
+
+
 def test_the_command_line_is_this_and_no_more():
     """A new command or flag is a decision: change this list with it."""
     flags = {name: sorted(inspect.signature(command).parameters) for name, command in COMMANDS.items()}
@@ -74,6 +80,10 @@ def test_the_command_line_is_this_and_no_more():
         "bench train": [
             *("compare", "data", "json", "method", "out", "preset", "settings", "size", "window", "windows"),
         ],
+        "bench sample": ["count", "json", "no_plain", "out", "preset", "repeats", "sampling_steps", "settings"],
+        "sample": sorted([*SAMPLING, "count", "length", "max_length", "min_length", "model"]),
+        "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
+        "samplers": ["json", "length", "plot", "steps"],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],
     }
 

@@ -118,7 +118,7 @@ def _film(story: Story) -> _Film:
     ids, where = np.unique(tokens, return_inverse=True)
     known = [MASKED if token == story.mask_id else table[_piece(story.vocabulary, token)] for token in ids.tolist()]
     values = np.array(known, dtype=np.int64)[where].reshape(tokens.shape)
-    _join_broken(story.vocabulary, tokens, values, table)
+    _join_broken(story, values, table)
     pieces = list(table)
     final = ["" if value == MASKED else pieces[value].replace("\n", " \n") for value in values[-1].tolist()]
     ghosts = [table[text or MAY_BREAK + "░"] for text in final]
@@ -135,24 +135,19 @@ def _piece(vocabulary: Vocabulary, token: int) -> str:
     return twice.removeprefix(once) if twice.startswith(once) else once
 
 
-def _join_broken(
-    vocabulary: Vocabulary, tokens: NDArray[np.int64], values: NDArray[np.int64], table: dict[str, int]
-) -> None:
+def _join_broken(story: Story, values: NDArray[np.int64], table: dict[str, int]) -> None:
     """Show neighbours that are a character only together, such as the bytes of é, at the first of them."""
     broken = np.array([BROKEN in piece for piece in table] + [False])
-    decode = lru_cache(maxsize=None)(vocabulary.decode)
-    for row, shown in zip(tokens, values, strict=True):
+    decode = lru_cache(maxsize=None)(story.vocabulary.decode)
+    for row, shown in zip(story.tokens.reshape(values.shape), values, strict=True):
         bad, end = broken[shown], 0
         for start in np.flatnonzero(bad).tolist():
-            lengths = [
-                n for n in range(2, 9) if start >= end and start + n <= len(bad) and bad[start : start + n].all()
-            ]
-            texts = (decode(tuple(row[start : start + n].tolist())) for n in lengths)
-            whole = next(((n, text) for n, text in zip(lengths, texts, strict=True) if BROKEN not in text), None)
-            if whole:
-                end = start + whole[0]
-                shown[start:end] = table[""]
-                shown[start] = table[whole[1]]
+            for stop in range(start + 2, start + 9):
+                if start < end or bad[start:stop].sum() < stop - start:
+                    break
+                text = decode(tuple(row[start:stop].tolist()))
+                if BROKEN not in text:
+                    shown[start], shown[start + 1 : stop], end = table[text], table[""], stop
 
 
 def _document(story: Story) -> dict[str, Any]:
@@ -174,9 +169,9 @@ def _encode(file: IO[bytes], draw: Callable[[int], Pixels], frames: list[int], m
     """All frames with one palette, white among it, so that colours do not flicker."""
     image = extra("PIL.Image", "images", "an animated GIF")
     some = np.concatenate([draw(frame) for frame in frames[:: len(frames) // 4 + 1] + frames[-1:]]).reshape(1, -1, 3)
-    coloured = np.append(some[(some < 248).any(-1)], [INK], axis=0)[None].astype(np.uint8)
+    coloured = np.append(some[(some < 240).any(-1)], [INK], axis=0)[None].astype(np.uint8)
     palette = image.new("P", (1, 1))
-    palette.putpalette([*PAPER, *image.fromarray(coloured).quantize(255).getpalette()])
+    palette.putpalette([*PAPER, *image.fromarray(coloured).quantize(255).getpalette()[: 3 * 255]])
 
     def still(frame: int) -> Any:
         small = image.fromarray(draw(frame)).quantize(palette=palette, dither=image.Dither.NONE)
@@ -235,7 +230,7 @@ def _column(stories: Sequence[Story], frames: list[int]) -> Callable[[int], Pixe
                 if colour is None:
                     box = (left + (1 if begins else -3), above + 2, left + advance(character) - 1, above + LINE - 3)
                     pen.rounded_rectangle(box, 2, fill=BOX)
-                else:
+                elif character != " ":
                     pen.text((left, above + LINE // 2), character, fill=colour, font=font, anchor="lm")
         return np.asarray(canvas)
 
@@ -254,7 +249,7 @@ def _font() -> Any:
     fonts = extra("PIL.ImageFont", "images", "an animated GIF")
     for name in MONOSPACED:
         with suppress(OSError):
-            return fonts.truetype(name, FONT_SIZE)
+            return fonts.truetype(name, FONT_SIZE, layout_engine=fonts.Layout.BASIC)
     return fonts.load_default(size=FONT_SIZE)
 
 
@@ -314,7 +309,7 @@ i { display: inline-block; width: 1em; height: 1em; border-radius: 3px; vertical
 #text span { color: hsl(var(--hue) var(--tone)); }
 #text .given { color: var(--ink); } #text .fresh { background: var(--fresh); }
 #text .masked { color: transparent; background: var(--box); border-radius: 4px; user-select: none;
- box-shadow: inset 0 0 0 1px var(--paper); }
+ forced-color-adjust: none; box-shadow: inset 0 0 0 1px var(--paper); }
 canvas { display: block; max-width: 100%; image-rendering: pixelated; } [hidden] { display: none !important; }
 </style>
 <h1>$title</h1> <noscript>This page needs JavaScript.</noscript>
