@@ -10,6 +10,8 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # our kernels, on any machine; before unmask is imported
 
+pytest_plugins = ["tests.small_models"]
+
 settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("fixed")
 

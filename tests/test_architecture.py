@@ -49,7 +49,11 @@ def test_files_stay_small(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-ALIASES = {"LAWS", "MethodConfig", "NetworkConfig", "Objective", "SAMPLERS", "SIZES", "Without"}
+ALIASES = {"ESTIMATORS", "LAWS", "ORDERS", "MethodConfig", "NetworkConfig", "Objective"} | {
+    "SAMPLERS",
+    "SIZES",
+    "Without",
+}
 PACKAGES = [unmask.core, unmask.data, unmask.networks, unmask.sampling, unmask.training, unmask.evaluation, unmask.run]
 
 
@@ -64,6 +68,11 @@ def test_public_names_exist_and_are_documented(package):
 SAMPLING = [
     *("batch_size", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
     *("steps", "temperature", "top_k", "top_p", "trim"),
+]
+
+
+EVALUATION = [
+    *("data", "draws", "estimator", "json", "raw", "repeats", "seed", "sequences", "split", "steps", "target_error"),
 ]
 
 
@@ -84,6 +93,9 @@ def test_the_command_line_is_this_and_no_more():
         "sample": sorted([*SAMPLING, "count", "length", "max_length", "min_length", "model"]),
         "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
         "samplers": ["json", "length", "plot", "steps"],
+        "eval": sorted([*EVALUATION, "model"]),
+        "compare": sorted([*EVALUATION, "first", "second"]),
+        "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],
     }
 

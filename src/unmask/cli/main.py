@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Protocol
 
 import tyro
 
+from .evaluation_commands import Compare, Eval, Score
 from .flags import optional
 from .one_line import one_line
 from .sampling_commands import BenchSample, Infill, Sample, Samplers
@@ -214,6 +215,9 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "sample": Sample,
     "infill": Infill,
     "samplers": Samplers,
+    "eval": Eval,
+    "compare": Compare,
+    "score": Score,
     "bench train": BenchTrain,
     "bench sample": BenchSample,
 }

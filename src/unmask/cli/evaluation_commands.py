@@ -1,0 +1,125 @@
+"""The commands that measure a model: eval, compare, score."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from .flags import optional
+
+if TYPE_CHECKING:
+    from unmask.run.evaluate import Evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationFlags:
+    """What eval and compare have in common."""
+
+    split: str = "test"
+    """train, valid or test."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """A folder of prepared data with the model's vocabulary. Default: the run's own."""
+    sequences: Annotated[int | None, optional("N")] = None
+    """Only the first N."""
+    estimator: Literal["exact-k", "paper"] = "exact-k"
+    """How masks are drawn: stratified exact-k, or the paper's way, which needs many more network calls."""
+    draws: int = 4
+    """Evaluations of a sequence spread over the time axis together."""
+    repeats: int = 4
+    """Independent groups of them, for the error."""
+    target_error: Annotated[float | None, optional("BITS")] = None
+    """Choose the repeats for this Monte-Carlo error in bits per token."""
+    steps: Annotated[int | None, optional("T")] = None
+    """The bound of a sampler with T steps. Default: continuous time."""
+    raw: bool = False
+    """The plain weights instead of their average."""
+    seed: int = 0
+    """Of the masks."""
+    json: bool = False
+    """Print the figures as JSON and nothing else."""
+
+    def evaluation(self) -> "Evaluation":
+        """As the library wants it."""
+        from unmask.run.evaluate import Evaluation
+
+        return Evaluation(
+            split=self.split,
+            data=None if self.data is None else str(self.data),
+            sequences=self.sequences,
+            estimator=self.estimator,
+            draws=self.draws,
+            repeats=self.repeats,
+            target_error=self.target_error,
+            steps=self.steps,
+            average=not self.raw,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eval(EvaluationFlags):
+    """Measure the likelihood of held-out data: bits per token, character and byte, and perplexity, with error bars.
+
+    Stopped, the same command goes on. Examples:
+      unmask eval runs/shakespeare
+      unmask eval runs/shakespeare --split valid --target-error 0.005
+      unmask eval runs/shakespeare --steps 1000
+    """
+
+    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The folder of a run."""
+
+    def run(self) -> int:
+        """Imported here so that `unmask --help` does not wait for torch."""
+        from . import evaluate
+
+        return evaluate.run(self.model, self.evaluation(), self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(EvaluationFlags):
+    """Compare two models on the same sequences and the same masks: the difference with its error.
+
+    Example: unmask compare runs/md4 runs/genmd4 --split test
+    """
+
+    first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_A")]
+    """The folder of a run."""
+    second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_B")]
+    """The folder of another."""
+
+    def run(self) -> int:
+        from . import evaluate
+
+        return evaluate.run_comparison(self.first, self.second, self.evaluation(), self.json)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Show how surprising each token of a text is to a model, as colours.
+
+    Examples:
+      unmask score runs/shakespeare "To be or not to be"
+      unmask score runs/shakespeare letter.txt --html letter.html
+    """
+
+    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The folder of a run."""
+    text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT|FILE")]
+    """The text itself, or a file with it."""
+    draws: int = 16
+    """Evaluations spread over the time axis together."""
+    repeats: int = 4
+    """Independent groups of them."""
+    seed: int = 0
+    """Of the masks."""
+    html: Annotated[Path | None, optional("FILE")] = None
+    """Write the heat-map as a page."""
+    json: bool = False
+    """Print the figures as JSON and nothing else."""
+
+    def run(self) -> int:
+        from . import score
+
+        return score.run(self.model, self.text, self.draws, self.repeats, self.seed, self.html, self.json)

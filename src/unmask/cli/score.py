@@ -1,0 +1,84 @@
+"""`unmask score`: per-token surprise as a heat-map, in the terminal or on a page."""
+
+import html
+import json
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.text import Text
+
+from unmask.evaluation import estimator_for, surprise
+from unmask.files import written_whole
+from unmask.mistakes import require
+from unmask.run import Model, load
+from unmask.sampling import Predictor
+
+_NATS_TO_BITS = 1.4426950408889634
+_HOT = 8.0
+"""Bits at which the colour is strongest."""
+
+
+def run(folder: Path, text: str, draws: int, repeats: int, seed: int, page: Path | None, as_json: bool) -> int:
+    """Score a text, or the text of a file."""
+    model = load(folder)
+    content = Path(text).read_text(encoding="utf-8") if len(text) < 4096 and Path(text).is_file() else text
+    tokens = torch.from_numpy(model.vocabulary.encode(content).astype("int64"))
+    _check_length(model, tokens)
+    predict = Predictor(model.network, model.process.mask_id, cache=False)
+    found, error = surprise(
+        predict, tokens[None].to(model.device), estimator_for(model.process), draws=draws, repeats=repeats, seed=seed
+    )
+    values, errors = ((x[0] * _NATS_TO_BITS).tolist() for x in (found, error))
+    pieces = [model.vocabulary.decode([token]) for token in tokens.tolist()]
+    total, spread = sum(values), sum(e * e for e in errors) ** 0.5
+    if page is not None:
+        with written_whole(page, "w") as file:
+            file.write(heat_page(pieces, values))
+    if as_json:
+        each = [{"text": p, "bits": b, "error": e} for p, b, e in zip(pieces, values, errors, strict=True)]
+        print(json.dumps({"tokens": each, "bits": total, "error": spread, "bits_per_token": total / len(pieces)}))
+        return 0
+    console = Console()
+    shown = Text()
+    for piece, value in zip(pieces, values, strict=True):
+        shown.append(piece, style=f"on rgb({','.join(map(str, colour(value)))})" if console.is_terminal else "")
+    console.print(shown)
+    console.print(
+        f"{total:.1f} ± {spread:.1f} bits, {total / len(pieces):.3f} per token; most surprising: "
+        + ", ".join(f"{pieces[i]!r} {values[i]:.1f}" for i in sorted(range(len(values)), key=lambda i: -values[i])[:5]),
+        highlight=False,
+    )
+    return 0
+
+
+def _check_length(model: Model, tokens: torch.Tensor) -> None:
+    longest = model.facts.shape[0]
+    require(
+        1 <= len(tokens) <= longest,
+        "the text does not fit the model",
+        got=f"{len(tokens)} tokens",
+        allowed=f"1..{longest}",
+        do="score a part of it",
+    )
+
+
+def colour(value: float) -> tuple[int, int, int]:
+    """From the dark of a certain token to the red of a surprising one."""
+    share = max(0.0, min(1.0, value / _HOT))
+    return round(40 + 160 * share), round(40 + 10 * share), round(48 + 10 * share)
+
+
+def heat_page(pieces: list[str], values: list[float]) -> str:
+    """A page without scripts: every token a span, its bits as the tooltip."""
+    spans = "".join(
+        f'<span style="background:rgba(220,50,40,{max(0.0, min(1.0, v / _HOT)):.2f})" title="{v:.2f} bits">'
+        f"{html.escape(p)}</span>"
+        for p, v in zip(pieces, values, strict=True)
+    )
+    return (
+        '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        "<title>surprise</title><style>:root{color-scheme:light dark}body{font:1.1rem/1.7 monospace;max-width:60rem;"
+        f"margin:2rem auto;padding:0 1rem;white-space:pre-wrap}}</style><p>{spans}</p>"
+        f"<p>{sum(values):.1f} bits, {sum(values) / len(values):.3f} per token; hover over a token for its own</p>\n"
+    )

@@ -1,0 +1,109 @@
+"""The exact chain rule in a given order, and what many orders say about the likelihood.
+
+A masked diffusion model is a model for every order: log p(x | σ) = Σ_i log μ(x_σ(i) | x_σ(<i)) is exact and takes N
+network calls. Over random orders its mean is minus the NELBO; the log of the mean of p(x | σ) over K orders is a
+tighter bound, and with a second set of orders a bound from the other side follows: −log p(x) lies between the two.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core import Process, Streams
+from ..mistakes import require
+from ..sampling import Predictor
+from ..sampling.frame import highest, spread
+
+ORDERS = ("left-to-right", "random", "confidence")
+
+
+@torch.no_grad()
+def chain_rule(
+    predict: Predictor, process: Process, x_0: Tensor, streams: Streams, order: str | Sequence[int] = "random"
+) -> Tensor:
+    """−log p(x_0 | σ) in nats [B], exactly, one network call per token; σ by name, or the positions one by one.
+
+    confidence: next comes the position whose most likely token is most likely; a rule of what is visible, so it defines
+    a model too. Networks that see the time are shown the time at which so many are masked on average.
+    """
+    known = not isinstance(order, str) or order in ORDERS
+    require(known, "unknown order", got=order, allowed=", ".join(ORDERS), do="name one of them")
+    require(
+        not process.schedule.per_token,
+        "the chain rule needs one schedule for all tokens",
+        got="a schedule for each token (GenMD4)",
+        allowed="a scalar schedule",
+        do="use the bound",
+    )
+    masked, nats = torch.ones_like(x_0, dtype=torch.bool), torch.zeros(len(x_0), dtype=torch.float64)
+    length = x_0[0].numel()
+    places = _places(order, streams, length, x_0)
+    for left in range(length, 0, -1):
+        t = process.schedule.inverse_mask_prob(torch.full((len(x_0),), left / length, dtype=torch.float64))
+        x_t, t = process.hide(x_0, masked), t.to(x_0.device)
+        if places is None:
+            where, logits = _most_confident(predict(x_t, t, masked), masked)
+        else:
+            where = highest(places.masked_fill(~masked, -torch.inf), torch.ones_like(t))
+            logits = predict(x_t, t, where)
+        log_mu = logits.double().log_softmax(-1)
+        nats -= log_mu.gather(1, x_0[where][:, None].long())[:, 0].cpu()
+        masked &= ~where
+    return nats
+
+
+def _places(order: str | Sequence[int], streams: Streams, length: int, x_0: Tensor) -> Tensor | None:
+    """What comes earlier has a higher number, like x_0; None where the network decides."""
+    if not isinstance(order, str):
+        whole = sorted(order) == list(range(length))
+        require(
+            whole, "the order is not one", got=list(order)[:8], allowed=f"0..{length - 1}, each once", do="list all"
+        )
+        falling = torch.empty(length, dtype=torch.float64).scatter(
+            0, torch.tensor(order), torch.arange(length, 0, -1).double()
+        )
+        return falling.to(x_0.device).expand(len(x_0), -1).reshape(x_0.shape)
+    if order == "confidence":
+        return None
+    random = streams.uniform(length)
+    falling = torch.arange(length, 0, -1, device=x_0.device).double().expand_as(random)
+    return (random if order == "random" else falling).reshape(x_0.shape)
+
+
+def _most_confident(logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+    """The position of each row whose most likely token is most likely, and its logits [B, V]."""
+    sure = spread(logits.double().softmax(-1).amax(-1), masked, -1.0)
+    where = highest(sure, torch.ones(len(masked), device=masked.device))
+    return where, logits[where[masked]]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bounds of −log p(x) in nats [B], from several orders each."""
+
+    elbo: Tensor
+    """The mean over orders: the NELBO."""
+    elbo_error: Tensor
+    upper: Tensor
+    """−log of the mean likelihood over K orders: at most the NELBO, and above −log p on average."""
+    lower: Tensor
+    """Below −log p on average: log ψ + p̂/ψ − 1 ≥ log p for any ψ, here the mean over the other half of the orders."""
+
+
+def order_bounds(predict: Predictor, process: Process, x_0: Tensor, *, orders: int, seed: int = 0) -> Interval:
+    """From `orders` random orders."""
+    require(orders >= 2, "too few orders", got=orders, allowed=">= 2", do="use 8")
+    streams = (Streams(seed, len(x_0), k, x_0.device) for k in range(orders))
+    found = torch.stack([chain_rule(predict, process, x_0, own) for own in streams])
+    first, second = found[: orders // 2], found[orders // 2 :]
+    log_psi = -mean_likelihood(first)
+    ratio = (-mean_likelihood(second) - log_psi).exp()
+    return Interval(found.mean(0), found.std(0) / orders**0.5, mean_likelihood(found), -(log_psi + ratio - 1))
+
+
+def mean_likelihood(nats: Tensor) -> Tensor:
+    """−log (1/K) Σ_k p(x | σ_k) from −log p(x | σ_k) [K, B]."""
+    return math.log(len(nats)) - (-nats).logsumexp(0)

@@ -1,0 +1,199 @@
+"""Likelihoods with error bars: the NELBO of sequences, and what it means in bits and perplexity."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..core import (
+    ContinuousTime,
+    Estimator,
+    ExactK,
+    PowerK,
+    Process,
+    Steps,
+    TokenSteps,
+    TokenTime,
+    balanced,
+    estimate_nelbo,
+    lattice,
+    uniform_grid,
+)
+from ..core.bound import Charge, charge_all
+from ..mistakes import fail, require
+
+Floats = NDArray[np.float64]
+Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequences to score, with their numbers within the data set."""
+
+    tokens: Tensor
+    """[B, ...]."""
+    index: Tensor
+    """Their random numbers follow from these [B]."""
+    valid: Tensor | None = None
+    label: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """−log p or a bound of it, one entry for each sequence."""
+
+    nats: Floats
+    error: Floats
+    """Of the Monte-Carlo estimate; 0 where the value is exact."""
+    tokens: NDArray[np.int64]
+    """How many tokens count."""
+    calls: int
+    """Network calls in all."""
+
+    @classmethod
+    def joined(cls, parts: Iterable["Scores"]) -> "Scores":
+        """All parts, in their order."""
+        found = list(parts)
+        require(bool(found), "there is nothing to evaluate", got="no sequences", allowed="at least one", do="add data")
+        nats, error, tokens = (np.concatenate([getattr(p, n) for p in found]) for n in ("nats", "error", "tokens"))
+        return cls(nats, error, tokens, sum(p.calls for p in found))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean per unit with its standard errors."""
+
+    mean: float
+    error: float
+    """Over sequences: what another sample of the data, and other random numbers, would change."""
+    monte_carlo: float
+    """Of the random numbers alone, these sequences given."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the true mean lies in 95 of 100 cases."""
+        return self.mean - Z95 * self.error, self.mean + Z95 * self.error
+
+    def scaled(self, factor: float) -> "Figure":
+        """In other units."""
+        return Figure(self.mean * factor, self.error * factor, self.monte_carlo * factor)
+
+
+def per_unit(scores: Scores, units: NDArray[Any]) -> Figure:
+    """Nats per unit (token, character, byte), Σ nats / Σ units: the ratio's standard error by its residuals."""
+    total = float(units.sum())
+    require(total > 0, "there is nothing to divide by", got="no units", allowed="at least one", do="add data")
+    mean, count = float(scores.nats.sum()) / total, len(scores.nats)
+    residual = scores.nats - mean * units
+    spread = math.sqrt(float((residual**2).sum()) * count / (count - 1)) if count > 1 else math.nan
+    return Figure(mean, spread / total, math.sqrt(float((scores.error**2).sum())) / total)
+
+
+def perplexity(nats_per_token: Figure) -> tuple[float, float, float]:
+    """exp of nats per token, and the ends of its 95 % interval."""
+    low, high = nats_per_token.interval
+    return math.exp(nats_per_token.mean), math.exp(low), math.exp(high)
+
+
+def bits(nats: Figure) -> Figure:
+    """From nats."""
+    return nats.scaled(1 / math.log(2))
+
+
+# ----------------------------------------------------------------------------------------- estimators
+
+
+def _continuous(process: Process) -> Estimator:
+    return TokenTime(process) if process.schedule.per_token else ExactK(process, balanced, PowerK(0.5))
+
+
+def _paper(process: Process) -> Estimator:
+    return TokenTime(process, lattice) if process.schedule.per_token else ContinuousTime(process, lattice)
+
+
+ESTIMATORS: dict[str, Callable[[Process], Estimator]] = {"exact-k": _continuous, "paper": _paper}
+"""By name: stratified exact-k with k^-½ (the default), and the paper's low-discrepancy times with independent masks."""
+
+
+def estimator_for(process: Process, name: str = "exact-k", steps: int | None = None) -> Estimator:
+    """In continuous time, or, with `steps`, the bound of a sampler that takes so many on the uniform grid."""
+    if steps is not None:
+        grid = uniform_grid(steps)
+        return TokenSteps(process, grid) if process.schedule.per_token else Steps(process, grid)
+    if name not in ESTIMATORS:
+        fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
+    return ESTIMATORS[name](process)
+
+
+# ---------------------------------------------------------------------------------------------- scores
+
+
+def score(
+    denoiser: Any,
+    batches: Iterable[Sequences],
+    estimator: Estimator,
+    *,
+    draws: int = 4,
+    repeats: int = 4,
+    seed: int = 0,
+    charge: Charge = charge_all,
+) -> Iterator[Scores]:
+    """The bound of every sequence, batch by batch, from `repeats` groups of `draws` evaluations each."""
+    for batch in batches:
+        found = estimate_nelbo(
+            denoiser,
+            batch.tokens,
+            estimator,
+            draws=draws,
+            repeats=repeats,
+            seed=seed,
+            index=batch.index,
+            valid=batch.valid,
+            condition=batch.label,
+            charge=charge,
+        )
+        everything = batch.tokens[0].numel()
+        counts = torch.full((len(batch.tokens),), everything) if batch.valid is None else batch.valid.flatten(1).sum(1)
+        yield Scores(
+            found.mean.double().cpu().numpy(),
+            found.standard_error.double().cpu().numpy(),
+            counts.cpu().numpy(),
+            len(batch.tokens) * draws * repeats,
+        )
+
+
+def repeats_for(pilot: Scores, repeats: int, sequences: int, target: float) -> int:
+    """How many groups of draws bring the Monte-Carlo error of the mean, in bits per token, down to the target."""
+    require(target > 0, "the target error is not positive", got=target, allowed="> 0 bits per token", do="use 0.005")
+    one_group = math.sqrt(float((pilot.error**2).mean()) * repeats)  # nats per sequence, of a single group
+    per_token = one_group / float(pilot.tokens.mean()) / math.log(2)
+    return max(2, math.ceil((per_token / target) ** 2 / sequences))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Model A minus model B on the same sequences and the same masks, in bits per token."""
+
+    mean: float
+    error: float
+    unpaired_error: float
+    """What it would be if the two were scored on their own."""
+
+
+def compare(a: Scores, b: Scores) -> Difference:
+    """The paired difference: what is hard about a sequence, or about a mask, cancels."""
+    require(
+        len(a.nats) == len(b.nats) and bool((a.tokens == b.tokens).all()),
+        "the two were scored on different sequences",
+        got=f"{len(a.nats)} and {len(b.nats)}",
+        allowed="the same",
+        do="score them on the same split",
+    )
+    difference = per_unit(Scores(a.nats - b.nats, np.hypot(a.error, b.error), a.tokens, 0), a.tokens)
+    apart = math.hypot(per_unit(a, a.tokens).error, per_unit(b, b.tokens).error)
+    return Difference(difference.mean / math.log(2), difference.error / math.log(2), apart / math.log(2))

@@ -1,0 +1,206 @@
+"""The likelihood of a split, written down as it goes: a stopped evaluation goes on where it was.
+
+RUN/evals/NAME/settings.json    what decides the figures
+RUN/evals/NAME/part-00000.npz   the scores of some sequences
+RUN/evals/NAME.json, .md        the result
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..data import Dataset, Split
+from ..data.vocabulary import Integers
+from ..evaluation import Figure, Scores, Sequences, bits, estimator_for, per_unit, perplexity, repeats_for, score
+from ..files import written_whole
+from ..mistakes import require
+from ..training import charge_chunks, checkpoint
+from .folder import Run
+from .model import Model, load
+
+_PART = 256
+"""Sequences of a part."""
+_PILOT = 32
+"""Sequences from which the number of draws is chosen."""
+_ROWS = 64
+"""Evaluations at once."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to measure."""
+
+    split: str = "test"
+    """train, valid or test."""
+    data: str | None = None
+    """A folder of prepared data; None: the run's own."""
+    sequences: int | None = None
+    """The first so many; None: all."""
+    estimator: str = "exact-k"
+    """exact-k, or paper."""
+    draws: int = 4
+    """Evaluations spread over the time axis together."""
+    repeats: int = 4
+    """Independent groups of them."""
+    target_error: float | None = None
+    """Bits per token: chooses the repeats."""
+    steps: int | None = None
+    """The bound of a sampler with so many steps; None: continuous time."""
+    average: bool = True
+    """The averaged weights, or the plain ones."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 1), ("repeats", 2)):
+            value = getattr(self, name)
+            require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
+        target = self.target_error
+        good = target is None or target > 0
+        require(good, "the target error is not positive", got=target, allowed="> 0 bits per token", do="use 0.005")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The figures of an evaluation."""
+
+    name: str
+    settings: dict[str, Any]
+    scores: Scores
+    per_token: Figure
+    """Nats."""
+    per_character: Figure | None
+    per_byte: Figure | None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        units = {"token": self.per_token, "character": self.per_character, "byte": self.per_byte}
+        value, low, high = perplexity(self.per_token)
+        return {
+            **self.settings,
+            "sequences": len(self.scores.nats),
+            "tokens": int(self.scores.tokens.sum()),
+            "network_calls": self.scores.calls,
+            "nats_per_token": asdict(self.per_token),
+            **{f"bits_per_{name}": asdict(bits(figure)) for name, figure in units.items() if figure is not None},
+            "perplexity": {"value": value, "low": low, "high": high},
+        }
+
+
+Progress = Callable[[int, int], None]
+"""(sequences done, of so many)."""
+
+
+def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None) -> Result:
+    """The bound of a split under a run's model; finished parts are read, the others computed."""
+    model = load(run.folder, average=wanted.average)
+    split = _split(run, model, wanted)
+    count = min(len(split), wanted.sequences or len(split))
+    require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
+    if wanted.target_error is not None:
+        wanted = _with_repeats(model, split, wanted, count)
+    settings = _settings(run, wanted)
+    name = f"{wanted.split}-{hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()}"
+    folder = run.folder / "evals" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / "settings.json", "w") as file:
+        file.write(json.dumps(settings, indent=1) + "\n")
+    parts = []
+    for start in range(0, count, _PART):
+        end = min(start + _PART, count)
+        parts.append(_part(folder, model, split, wanted, start, end))
+        if progress is not None:
+            progress(end, count)
+    scores = Scores.joined(parts)
+    characters, size = _units(model, split, count)
+    per = [None if units is None else per_unit(scores, units) for units in (characters, size)]
+    result = Result(name, settings, scores, per_unit(scores, scores.tokens), *per)
+    with written_whole(run.folder / "evals" / f"{name}.json", "w") as file:
+        file.write(json.dumps(result.document(), indent=1) + "\n")
+    return result
+
+
+def _split(run: Run, model: Model, wanted: Evaluation) -> Split:
+    dataset = Dataset(wanted.data or run.config.data)
+    same = dataset.vocabulary.to_json() == model.vocabulary.to_json()
+    require(
+        same,
+        "the data has another vocabulary than the model",
+        got=repr(dataset.vocabulary),
+        allowed=repr(model.vocabulary),
+        do="prepare it with the model's vocabulary",
+    )
+    split: Split = dataset.split(wanted.split, run.config.length if wanted.data is None else model.facts.shape[0])
+    return split
+
+
+def _settings(run: Run, wanted: Evaluation) -> dict[str, Any]:
+    """What decides the figures, apart from the number of sequences."""
+    path = checkpoint.newest(run.checkpoints)
+    settings = asdict(wanted) | {"checkpoint": path.name if path else None}
+    for name in ("sequences", "target_error"):
+        settings.pop(name)
+    return settings
+
+
+def _part(folder: Path, model: Model, split: Split, wanted: Evaluation, start: int, end: int) -> Scores:
+    path = folder / f"part-{start:09d}-{end:09d}.npz"
+    if path.exists():
+        with np.load(path, allow_pickle=False) as found:
+            return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]))
+    scores = Scores.joined(_scores(model, split, wanted, start, end))
+    with written_whole(path) as file:
+        np.savez(file, nats=scores.nats, error=scores.error, tokens=scores.tokens, calls=np.array(scores.calls))
+    return scores
+
+
+def _scores(model: Model, split: Split, wanted: Evaluation, start: int, end: int) -> Iterator[Scores]:
+    estimator = estimator_for(model.process, wanted.estimator, wanted.steps)
+    yield from score(
+        model.network,
+        _batches(model, split, start, end, max(1, _ROWS // wanted.draws)),
+        estimator,
+        draws=wanted.draws,
+        repeats=wanted.repeats,
+        seed=wanted.seed,
+        charge=charge_chunks,
+    )
+
+
+def _batches(model: Model, split: Split, start: int, end: int, size: int) -> Iterator[Sequences]:
+    for first in range(start, end, size):
+        rows = np.arange(first, min(first + size, end))
+        batch = split.read(rows)
+        labels = batch.labels if model.network.classes else None
+        tokens, valid, label = (
+            None if array is None else torch.from_numpy(array).to(model.device)
+            for array in (batch.tokens, batch.valid, labels)
+        )
+        yield Sequences(tokens, torch.from_numpy(rows).to(model.device), valid, label)  # type: ignore[arg-type]
+
+
+def _with_repeats(model: Model, split: Split, wanted: Evaluation, count: int) -> Evaluation:
+    """As many repeats as the target error takes, judged by a few sequences."""
+    pilot = Scores.joined(_scores(model, split, wanted, 0, min(_PILOT, count)))
+    target = math.inf if wanted.target_error is None else wanted.target_error
+    values = asdict(wanted) | {"repeats": repeats_for(pilot, wanted.repeats, count, target)}
+    return Evaluation(**values)
+
+
+def _units(model: Model, split: Split, count: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Characters and bytes of each sequence, where the tokens are text."""
+    if isinstance(model.vocabulary, Integers):
+        return None, None
+    texts = []
+    for start in range(0, count, _PART):
+        batch = split.read(np.arange(start, min(start + _PART, count)))
+        valid = np.ones(batch.tokens.shape, dtype=bool) if batch.valid is None else batch.valid
+        texts += [model.vocabulary.decode(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
+    return np.array([len(text) for text in texts]), np.array([len(text.encode()) for text in texts])

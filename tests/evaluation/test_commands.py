@@ -1,0 +1,124 @@
+"""Evaluation as a user does it: a small trained model, its folder, and what is said about it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from unmask.cli.main import main
+from unmask.run import Run
+from unmask.run.evaluate import Evaluation, evaluate
+
+
+def command(capsys, *words):
+    code = main([str(word) for word in words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_eval_says_what_was_measured(letters, capsys):
+    code, out, _ = command(capsys, "eval", letters, "--split", "valid", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert 0 < found["bits_per_token"]["mean"] < 3  # 8 letters, every second one determined
+    assert found["bits_per_token"]["monte_carlo"] <= found["bits_per_token"]["error"]
+    assert found["bits_per_character"] == found["bits_per_token"]
+    assert found["perplexity"]["low"] < found["perplexity"]["value"] < found["perplexity"]["high"]
+    assert found["network_calls"] == 16 * found["sequences"]
+    code, out, _ = command(capsys, "eval", letters, "--split", "valid")
+    assert code == 0
+    assert f"{found['bits_per_token']['mean']:.4f}" in out  # the same again, from what is written down
+
+
+def test_subwords_have_bits_of_three_kinds(subwords, capsys):
+    _, out, _ = command(capsys, "eval", subwords, "--split", "valid", "--json")
+    found = json.loads(out)
+    assert found["bits_per_token"]["mean"] > found["bits_per_character"]["mean"]
+    assert found["bits_per_character"]["mean"] == pytest.approx(found["bits_per_byte"]["mean"])  # plain English letters
+
+
+def test_compare_tells_apart_or_does_not(letters, capsys):
+    code, out, _ = command(capsys, "compare", letters, letters, "--split", "valid")
+    assert code == 0
+    assert "not told apart" in out
+    _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--json")
+    assert json.loads(out)["difference_bits_per_token"]["mean"] == 0
+
+
+def test_steps_and_targets(letters):
+    run = Run.open(letters)
+    few = evaluate(run, Evaluation("valid", steps=2, draws=8, repeats=8))
+    continuous = evaluate(run, Evaluation("valid", draws=8, repeats=8))
+    assert few.per_token.mean > continuous.per_token.mean
+    near = evaluate(run, Evaluation("valid", target_error=0.01, draws=2))
+    assert near.settings["repeats"] > 2
+    assert near.per_token.monte_carlo / np.log(2) < 0.014
+
+
+def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
+    """Killed while it works; the parts that are there are kept, and the result is that of one go."""
+    monkeypatch.setattr("unmask.run.evaluate._PART", 8)
+    run = Run.open(letters)
+    wanted = Evaluation("train", sequences=40, seed=5)
+    whole = evaluate(run, wanted)
+    folder = letters / "evals" / whole.name
+    parts = sorted(folder.glob("part-*.npz"))
+    assert len(parts) == 5
+    before = {path: path.stat().st_mtime_ns for path in parts[:3]}
+    for path in parts[3:]:
+        path.unlink()
+    again = evaluate(run, wanted)
+    assert np.array_equal(again.scores.nats, whole.scores.nats)
+    assert {path: path.stat().st_mtime_ns for path in parts[:3]} == before
+    words = ["eval", str(letters), "--split", "train", "--repeats", "200", "--seed", "9"]
+    process = subprocess.Popen([sys.executable, "-m", "unmask", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"stopped" in err
+    del tmp_path
+
+
+def test_score_shows_and_writes(letters, tmp_path, capsys):
+    page = tmp_path / "heat.html"
+    code, out, _ = command(capsys, "score", letters, "aAbBaB", "--html", page, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert [token["text"] for token in found["tokens"]] == list("aAbBaB")
+    assert found["bits"] == pytest.approx(sum(token["bits"] for token in found["tokens"]))
+    wrong = found["tokens"][4]["bits"] + found["tokens"][5]["bits"]  # aB is no pair
+    assert wrong > found["tokens"][2]["bits"] + found["tokens"][3]["bits"]
+    assert page.read_text().count("<span") == 6
+    (tmp_path / "text.txt").write_text("aAbB")
+    code, out, _ = command(capsys, "score", letters, tmp_path / "text.txt")
+    assert code == 0
+    assert out.startswith("aAbB")
+    assert "per token" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["eval", "RUN", "--split", "nope"], "has no split 'nope'"),
+        (["eval", "RUN", "--repeats", "1"], "repeats is too small"),
+        (["eval", "RUN", "--target-error", "0"], "the target error is not positive"),
+        (["eval", "nowhere"], "is not a run"),
+        (["eval", "RUN", "--data", "OTHER"], "the data has another vocabulary than the model"),
+        (["score", "RUN", "xyz"], "is not in the vocabulary"),
+        (["score", "RUN", "a" * 17], "the text does not fit the model"),
+    ],
+)
+def test_bad_input_is_one_line(letters, subwords, words, message, capsys):
+    places = {"RUN": letters, "OTHER": subwords.parent / "data"}
+    code, out, err = command(capsys, *(places.get(word, word) for word in words))
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert os.listdir(letters)

@@ -1,0 +1,183 @@
+"""Likelihoods on laws whose truth is known: intervals cover it, bounds keep their order."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.sampling.oracle import chain
+from unmask.core import Linear, Process, Streams
+from unmask.evaluation import (
+    Scores,
+    Sequences,
+    bits,
+    chain_rule,
+    compare,
+    estimator_for,
+    order_bounds,
+    per_unit,
+    perplexity,
+    repeats_for,
+    score,
+    surprise,
+)
+from unmask.evaluation.chain import mean_likelihood
+from unmask.sampling import Predictor
+
+V, N, COUNT = 4, 8, 40
+LAW = chain(V)
+PROCESS = Process(Linear(), V)
+X = LAW.draw(N, Streams(11, COUNT))
+TRUTH = -LAW.log_prob(X)
+
+
+def wrong(x, t, condition=None):
+    """A denoiser that mixes the truth with ignorance: its bounds are strict."""
+    logits = LAW.denoiser(PROCESS)(x, t, condition)
+    return (0.7 * logits.softmax(-1) + 0.3 / V).log()
+
+
+def batches(size=16, x=X):
+    return [Sequences(x[i : i + size], torch.arange(i, min(i + size, len(x)))) for i in range(0, len(x), size)]
+
+
+def scores(denoiser=None, name="exact-k", steps=None, **options):
+    estimator = estimator_for(PROCESS, name, steps)
+    return Scores.joined(score(denoiser or LAW.denoiser(PROCESS), batches(), estimator, **options))
+
+
+def test_the_oracles_bound_is_its_likelihood():
+    """Within 5 Monte-Carlo errors in the mean, and the error bar is not vain."""
+    found = scores(draws=8, repeats=8)
+    figure = per_unit(found, found.tokens)
+    assert abs(figure.mean - TRUTH.mean().item() / N) < 5 * figure.monte_carlo
+    assert 0 < figure.monte_carlo < figure.error < 0.2
+    assert found.calls == COUNT * 64
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    """Monte-Carlo intervals of 1.96 errors in 40 repetitions: at least 31 of them (binomial, false alarm 1e-4)."""
+    truth = TRUTH.mean().item() / N
+    hits = 0
+    for seed in range(40):
+        found = scores(draws=2, repeats=8, seed=seed)
+        figure = per_unit(found, found.tokens)
+        hits += abs(figure.mean - truth) < 1.96 * figure.monte_carlo
+    assert hits >= 31
+
+
+def test_cutting_into_batches_changes_nothing():
+    whole = Scores.joined(score(LAW.denoiser(PROCESS), batches(COUNT), estimator_for(PROCESS), draws=2, repeats=2))
+    assert np.array_equal(whole.nats, scores(draws=2, repeats=2).nats)
+
+
+def test_the_default_needs_fewer_calls_than_the_papers():
+    ours, paper = scores(wrong, draws=4, repeats=8), scores(wrong, "paper", draws=4, repeats=8)
+    assert (paper.error**2).mean() > 4 * (ours.error**2).mean()
+    difference = per_unit(ours, ours.tokens).mean - per_unit(paper, paper.tokens).mean
+    assert abs(difference) < 5 * math.hypot(
+        per_unit(ours, ours.tokens).monte_carlo, per_unit(paper, paper.tokens).monte_carlo
+    )
+
+
+def test_steps_cost_what_theory_says():
+    """L_T − L_∞ = (l(1) − l(0))/(2T) per token up to 1/T²: a T-step bound is above, and nears it."""
+    continuous = per_unit(scores(draws=16, repeats=16), np.full(COUNT, N)).mean
+    few, many = (per_unit(scores(steps=t, draws=16, repeats=16), np.full(COUNT, N)) for t in (4, 64))
+    assert few.mean > continuous + 3 * few.monte_carlo
+    assert abs(many.mean - continuous) < (few.mean - continuous) / 4
+
+
+def test_paired_differences_have_smaller_errors():
+    a, b = scores(draws=4, repeats=4), scores(wrong, draws=4, repeats=4)
+    found = compare(b, a)
+    assert found.mean > 3 * found.error
+    assert found.error < 0.5 * found.unpaired_error
+    with pytest.raises(ValueError, match="different sequences"):
+        compare(a, Scores(a.nats[:3], a.error[:3], a.tokens[:3], 0))
+
+
+def test_target_error_is_reached():
+    pilot = scores(wrong, draws=2, repeats=4)
+    target = 0.004
+    found = scores(wrong, draws=2, repeats=repeats_for(pilot, 4, COUNT, target), seed=1)
+    assert bits(per_unit(found, found.tokens)).monte_carlo < 1.3 * target
+
+
+def test_units():
+    found = Scores(np.array([2.0, 4.0]), np.zeros(2), np.array([2, 2]), 0)
+    figure = per_unit(found, np.array([1, 2]))  # say characters
+    assert figure.mean == 2
+    assert figure.error == 0  # both cost 2 nats per character
+    value, low, high = perplexity(per_unit(found, found.tokens))
+    assert value == pytest.approx(math.exp(1.5))
+    assert low < value < high
+    assert bits(figure).mean == pytest.approx(2 / math.log(2))
+
+
+@pytest.mark.parametrize("order", ["left-to-right", "random", "confidence"])
+def test_the_chain_rule_of_the_oracle_is_exact_in_every_order(order):
+    predict = Predictor(LAW.denoiser(PROCESS), V)
+    found = chain_rule(predict, PROCESS, X, Streams(0, COUNT), order)
+    torch.testing.assert_close(found, TRUTH)
+    assert predict.calls == COUNT * N
+
+
+def test_the_mean_over_orders_is_the_bound():
+    predict = Predictor(wrong, V)
+    found = torch.stack([chain_rule(predict, PROCESS, X, Streams(0, COUNT, k)) for k in range(12)])
+    bound = scores(wrong, draws=8, repeats=8)
+    error = math.hypot((found.mean(1).std() / 12**0.5).item() / N, per_unit(bound, bound.tokens).monte_carlo)
+    assert abs(found.mean().item() / N - per_unit(bound, bound.tokens).mean) < 5 * error
+
+
+def overconfident(x, t, condition=None):
+    """Too sure of itself, so that the order matters."""
+    return 2.5 * LAW.denoiser(PROCESS)(x, t, condition).log_softmax(-1).clamp(min=-20)
+
+
+def test_bounds_by_orders_keep_their_order():
+    """The bound never rises with K: exactly so for groups of groups of the same orders, by Jensen's inequality."""
+    predict, x = Predictor(overconfident, V), X[:16]
+    nats = torch.stack([chain_rule(predict, PROCESS, x, Streams(2, 16, k)) for k in range(16)])
+    by_k = [torch.stack([mean_likelihood(group) for group in nats.split(k)]).mean().item() for k in (1, 2, 4, 16)]
+    assert by_k[0] > by_k[1] > by_k[2] > by_k[3]
+    assert by_k[0] == pytest.approx(nats.mean().item())
+
+
+def test_both_sides_of_the_likelihood():
+    """The likelihood by all 24 orders of four tokens; bounds from both sides, means over 60 seeds within 4 errors."""
+    predict, x = Predictor(overconfident, V), X[:8, :4]
+    orders = itertools.permutations(range(4))
+    model = mean_likelihood(torch.stack([chain_rule(predict, PROCESS, x, Streams(0, 8), o) for o in orders]))
+    found = [order_bounds(predict, PROCESS, x, orders=8, seed=seed) for seed in range(60)]
+    for name, sign in (("lower", 1), ("upper", -1), ("elbo", -1)):
+        values = torch.stack([getattr(f, name) for f in found])
+        error = values.std(0) / 60**0.5
+        assert (sign * (values.mean(0) - model) < 4 * error + 1e-9).all(), name
+    assert torch.stack([f.elbo - f.upper for f in found]).min() >= -1e-9
+    exact = order_bounds(Predictor(LAW.denoiser(PROCESS), V), PROCESS, X[:8], orders=2)
+    torch.testing.assert_close(exact.upper, TRUTH[:8])
+    torch.testing.assert_close(exact.lower, TRUTH[:8])
+
+
+def test_surprise_adds_up_to_the_bound():
+    predict = Predictor(wrong, V)
+    found, error = surprise(predict, X[:8], estimator_for(PROCESS), draws=16, repeats=16)
+    assert found.shape == (8, N)
+    bound = scores(wrong, draws=16, repeats=16).nats[:8]
+    spread = (error**2).sum(1).sqrt().numpy()
+    assert (np.abs(found.sum(1).numpy() - bound) < 6 * np.hypot(spread, 0.05)).all()
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="unknown estimator"):
+        estimator_for(PROCESS, "best")
+    with pytest.raises(ValueError, match="unknown order"):
+        chain_rule(Predictor(wrong, V), PROCESS, X, Streams(0, COUNT), "backwards")
+    with pytest.raises(ValueError, match="the order is not one"):
+        chain_rule(Predictor(wrong, V), PROCESS, X, Streams(0, COUNT), [0, 0, 1])
+    with pytest.raises(ValueError, match="nothing to evaluate"):
+        Scores.joined([])
