@@ -49,7 +49,16 @@ def test_files_stay_small(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-ALIASES = {"ESTIMATORS", "LAWS", "ORDERS", "MethodConfig", "NetworkConfig", "Objective"} | {
+ALIASES = {
+    "DETOKENISERS",
+    "ESTIMATORS",
+    "PROTOCOLS",
+    "LAWS",
+    "ORDERS",
+    "MethodConfig",
+    "NetworkConfig",
+    "Objective",
+} | {
     "SAMPLERS",
     "SIZES",
     "Without",
@@ -93,7 +102,7 @@ def test_the_command_line_is_this_and_no_more():
         "sample": sorted([*SAMPLING, "count", "length", "max_length", "min_length", "model"]),
         "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
         "samplers": ["json", "length", "plot", "steps"],
-        "eval": sorted([*EVALUATION, "model"]),
+        "eval": sorted([*EVALUATION, "choices", "detokeniser", "model", "protocol", "text", "whole"]),
         "compare": sorted([*EVALUATION, "first", "second"]),
         "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],

@@ -65,15 +65,33 @@ class Eval(EvaluationFlags):
       unmask eval runs/shakespeare
       unmask eval runs/shakespeare --split valid --target-error 0.005
       unmask eval runs/shakespeare --steps 1000
+      unmask eval runs/gpt2 --text wiki.test.tokens --detokeniser wikitext --protocol sedd
+      unmask eval runs/gpt2 --choices hellaswag_val.jsonl
     """
 
     model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The folder of a run."""
+    text: Annotated[Path | None, optional("FILE")] = None
+    """A text the model was not trained on (lines, or JSON lines with "text"), measured by a named protocol."""
+    protocol: Literal["sedd", "mdlm", "md4"] = "sedd"
+    """How rows of that text become sequences."""
+    detokeniser: Literal["none", "wikitext", "ptb", "lm1b", "lambada"] = "none"
+    """How its rows become plain text first."""
+    choices: Annotated[Path | None, optional("FILE")] = None
+    """Multiple choice: JSON lines of question, choices, answer, or HellaSwag's own."""
+    whole: bool = False
+    """Score question and ending together, as the paper does, instead of the ending alone."""
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
         from . import evaluate
 
+        if self.text is not None:
+            return evaluate.run_text(
+                self.model, self.text, self.protocol, self.detokeniser, self.evaluation(), self.json
+            )
+        if self.choices is not None:
+            return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), self.json)
         return evaluate.run(self.model, self.evaluation(), self.json)
 
 

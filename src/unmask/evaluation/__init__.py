@@ -1,6 +1,7 @@
 """Evaluation: likelihoods with error bars, exact chain rules, and what a figure is compared with."""
 
 from .chain import ORDERS, Interval, chain_rule, order_bounds
+from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
 from .likelihood import (
     ESTIMATORS,
     Difference,
@@ -16,24 +17,36 @@ from .likelihood import (
     score,
 )
 from .ngram import NGram
+from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
 from .surprise import surprise
 
 __all__ = [
+    "DETOKENISERS",
     "ESTIMATORS",
     "ORDERS",
+    "PROTOCOLS",
+    "Accuracy",
+    "Answered",
     "Difference",
     "Figure",
     "Interval",
     "NGram",
+    "Protocol",
+    "Question",
     "Scores",
     "Sequences",
+    "accuracy",
+    "answer",
     "bits",
     "chain_rule",
     "compare",
     "estimator_for",
+    "find_detokeniser",
+    "find_protocol",
     "order_bounds",
     "per_unit",
     "perplexity",
+    "read_questions",
     "repeats_for",
     "score",
     "surprise",

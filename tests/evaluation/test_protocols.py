@@ -1,0 +1,127 @@
+"""Golden cases, written from the descriptions of the protocols: what a row becomes, and how rows are cut."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unmask.cli.main import main
+from unmask.evaluation import PROTOCOLS, accuracy, find_detokeniser, find_protocol, read_questions
+from unmask.evaluation.choices import Answered
+
+GOLDEN = [
+    ("wikitext", " = = Career = = \n", " == Career ==\n"),
+    ("wikitext", "a guest @-@ starring role , in 1 @,@ 000 @.@ 5 miles .", "a guest-starring role, in 1,000.5 miles ."),
+    ("wikitext", 'as " Craig " ( actor ) and [ sic ]', 'as "Craig" (actor) and [sic]'),
+    ("wikitext", "a club 's door ; open ! now ? yes : no", "a club's door; open! now? yes: no"),
+    (
+        "ptb",
+        "abc 's viewers ' opinions do n't cost $ N or # N more",
+        "abc's viewers' opinions don't cost $1 or #1 more",
+    ),
+    ("ptb", "<unk> and\\/or N years", "? and/or 1 years"),
+    ("lm1b", "He said , go to http : / / x .", "He said, go to http://x ."),
+    ("lm1b", "It 's $ 5.50 ( about £ 4 )", "It's $5.50 (about £4)"),
+    ("lambada", "“Go,” he said. \n", '\n"Go," he said.'),
+    ("none", " as @-@ is ", " as @-@ is "),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "after"), GOLDEN)
+def test_detokenisers(name, before, after):
+    assert find_detokeniser(name)(before) == after
+
+
+def rows(*lengths):
+    """Rows of ones, twos, threes …"""
+    return [np.full(length, i + 1) for i, length in enumerate(lengths)]
+
+
+def test_md4_joins_and_cuts_once():
+    assert find_protocol("md4").sequences(rows(3, 2, 4), 5, 0).tolist() == [[1, 1, 1, 0, 2], [2, 0, 3, 3, 3]]
+
+
+def test_sedd_cuts_each_thousand_rows_by_itself():
+    """1,000 rows of 1 token and its end are 2,000 tokens: 285 blocks of 7, 5 tokens lost; the next 10 rows: 2 of 7."""
+    many = [np.array([5])] * 1010
+    found = find_protocol("sedd").sequences(many, 7, 0)
+    assert len(found) == 2000 // 7 + 20 // 7
+    assert len(find_protocol("md4").sequences(many, 7, 0)) == 2020 // 7
+    assert found[0].tolist() == [5, 0, 5, 0, 5, 0, 5]
+
+
+def test_mdlm_wraps_every_block():
+    assert find_protocol("mdlm").sequences(rows(3, 2), 5, 0).tolist() == [[0, 1, 1, 1, 0], [0, 0, 2, 2, 0]]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_short_sets_give_nothing(name):
+    assert find_protocol(name).sequences(rows(2), 8, 0).shape[0] == 0
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="unknown protocol"):
+        find_protocol("gpt")
+    with pytest.raises(ValueError, match="unknown detokeniser"):
+        find_detokeniser("gpt")
+
+
+def command(capsys, *words):
+    code = main([str(word) for word in words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_zero_shot_from_files(subwords, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("the cat 's mat\n" * 40)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "the dog sat"}) + "\n" for _ in range(40)))
+    for name, protocol in (("a.txt", "sedd"), ("a.jsonl", "mdlm")):
+        words = ("--text", tmp_path / name, "--protocol", protocol, "--detokeniser", "ptb")
+        code, out, _ = command(capsys, "eval", subwords, *words, "--json")
+        found = json.loads(out)
+        assert code == 0
+        assert (found["protocol"], found["detokeniser"], found["file"]) == (protocol, "ptb", name)
+        assert found["tokens"] == 16 * found["sequences"]
+        assert found["perplexity"]["value"] > 1
+    code, out, _ = command(capsys, "eval", subwords, "--text", tmp_path / "a.txt")
+    assert "protocol sedd, detokeniser none" in out
+
+
+def test_questions(subwords, letters, tmp_path, capsys):
+    """Two forms of the file; near chance is fine for a model that knows nothing, with its error."""
+    path = tmp_path / "questions.jsonl"
+    forms = [
+        {"ctx": "the cat", "endings": ["sat on", "log"], "label": "0"},
+        {"question": "the", "choices": ["dog", "mat"], "answer": 1},
+    ]
+    path.write_text("".join(json.dumps(forms[i % 2]) + "\n" for i in range(10)))
+    assert [q.answer for q in read_questions(path)][:2] == [0, 1]
+    for flags in ([], ["--whole"]):
+        code, out, _ = command(capsys, "eval", subwords, "--choices", path, "--json", *flags)
+        found = json.loads(out)
+        assert code == 0
+        assert found["questions"] == 10
+        assert 0 <= found["accuracy"] <= 1
+        assert found["error"] == pytest.approx((found["accuracy"] * (1 - found["accuracy"]) / 10) ** 0.5)
+    path.write_text(json.dumps({"ctx": "aAb", "endings": ["B", "A"], "label": 0}) + "\n")
+    code, _, err = command(capsys, "eval", letters, "--choices", path)
+    assert code == 2  # an ending begins with a space, which this alphabet does not have
+    assert "not in the vocabulary" in err
+    path.write_text('{"ctx": "a", "endings": ["b"], "label": 3}\n')
+    code, _, err = command(capsys, "eval", subwords, "--choices", path)
+    assert code == 2
+    assert "line 1 of" in err
+
+
+def test_accuracy_by_both_measures():
+    """The short ending is cheaper in all, the long one per byte."""
+    found = accuracy([Answered((3.0, 4.0), (1, 8), 1), Answered((3.0, 4.0), (1, 8), 0)])
+    assert (found.accuracy, found.accuracy_per_byte) == (0.5, 0.5)
+    assert accuracy([Answered((3.0, 4.0), (1, 8), 1)]).accuracy_per_byte == 1
+
+
+def test_the_text_must_have_an_end(letters, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("aAbB\n" * 20)
+    code, _, err = command(capsys, "eval", letters, "--text", tmp_path / "a.txt")
+    assert code == 2
+    assert "the protocol needs running text with an end" in err
