@@ -115,6 +115,24 @@ def cpu_speed(*results: dict[str, Any]) -> str:
     )
 
 
+def interval_coverage(result: dict[str, Any]) -> str:
+    """One row per estimator."""
+    lines = ["| estimator | Monte-Carlo interval, given the sequences | interval over sequences |", "|---|---|---|"]
+    lines += [f"| {r['estimator']} | {r['monte_carlo']:.1%} | {r['over_sequences']:.1%} |" for r in result["rows"]]
+    error = result["error_of_a_rate"]
+    note = f"Stated: 95 %; each rate has an error of {error:.1%} ({result['repetitions']} repetitions)."
+    return "\n".join([*lines, "", note, source(result)])
+
+
+def protocol_tokens(result: dict[str, Any]) -> str:
+    """One row per set."""
+    lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
+    for r in result["rows"]:
+        counts = " | ".join(f"{r[name]:,}" for name in ("rows", "tokens", "sedd", "mdlm", "md4"))
+        lines.append(f"| {r['set']} (`{r['file']}`) | {counts} |")
+    return "\n".join([*lines, "", source(result)])
+
+
 def source(result: dict[str, Any]) -> str:
     """Where the figures come from."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
@@ -128,6 +146,8 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "training_breakdown": (training_breakdown, ("training_speed",)),
     "training_scale": (training_scale, ("training_scale",)),
     "cpu_speed": (cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
+    "interval_coverage": (interval_coverage, ("interval_coverage",)),
+    "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
 """How each table is made, and from which results."""

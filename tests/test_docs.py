@@ -48,7 +48,8 @@ def test_make_targets_exist(document):
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/training.md", "docs/choosing-a-sampler.md", "docs/performance.md"]
+    "document",
+    ["README.md", "docs/training.md", "docs/choosing-a-sampler.md", "docs/evaluation.md", "docs/performance.md"],
 )
 def test_unmask_commands_in_documents_run(document, tmp_path):
     """In order, in an empty folder that has the change log in it."""

@@ -2,6 +2,7 @@
 
 from .chain import ORDERS, Interval, chain_rule, order_bounds
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
+from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall
 from .likelihood import (
     ESTIMATORS,
     Difference,
@@ -18,6 +19,7 @@ from .likelihood import (
 )
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
+from .statistics import TextStatistics, Validity, balanced_brackets, statistics, validity
 from .surprise import surprise
 
 __all__ = [
@@ -30,24 +32,34 @@ __all__ = [
     "Difference",
     "Figure",
     "Interval",
+    "Mauve",
     "NGram",
     "Protocol",
     "Question",
     "Scores",
     "Sequences",
+    "TextStatistics",
+    "Validity",
     "accuracy",
     "answer",
+    "balanced_brackets",
     "bits",
     "chain_rule",
     "compare",
     "estimator_for",
     "find_detokeniser",
     "find_protocol",
+    "frechet",
+    "kernel_distance",
+    "mauve",
     "order_bounds",
     "per_unit",
     "perplexity",
+    "precision_recall",
     "read_questions",
     "repeats_for",
     "score",
+    "statistics",
     "surprise",
+    "validity",
 ]

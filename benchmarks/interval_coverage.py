@@ -1,0 +1,43 @@
+"""How often the reported intervals hold the truth, on a Markov chain whose likelihoods are known.
+
+python -m benchmarks.interval_coverage
+"""
+
+import math
+
+import torch
+
+from unmask.core import Linear, Process, Streams
+from unmask.core.exact import MarkovLaw
+from unmask.evaluation import Scores, Sequences, estimator_for, per_unit, score
+
+from .record import Record
+
+REPETITIONS, SEQUENCES, LENGTH, LETTERS = 300, 32, 24, 6
+
+
+def main() -> None:
+    """Both kinds of interval: the Monte-Carlo one for given sequences, and the one over sequences for the law."""
+    record = Record("interval_coverage", seed=0)
+    law, process = MarkovLaw.random(LETTERS, seed=1), Process(Linear(), LETTERS)
+    denoiser = law.denoiser(process)
+    entropy = -law.log_prob(law.draw(LENGTH, Streams(99, 200_000))).mean().item() / LENGTH
+    rows = []
+    for name in ("exact-k", "paper"):
+        inner = outer = 0
+        for seed in range(REPETITIONS):
+            x = law.draw(LENGTH, Streams(10_000 + seed, SEQUENCES))
+            batch = [Sequences(x, torch.arange(SEQUENCES))]
+            found = Scores.joined(score(denoiser, batch, estimator_for(process, name), draws=4, repeats=8, seed=seed))
+            figure = per_unit(found, found.tokens)
+            truth = -law.log_prob(x).mean().item() / LENGTH
+            inner += abs(figure.mean - truth) < 1.96 * figure.monte_carlo
+            outer += abs(figure.mean - entropy) < 1.96 * figure.error
+        rows.append({"estimator": name, "monte_carlo": inner / REPETITIONS, "over_sequences": outer / REPETITIONS})
+        print(rows[-1], flush=True)
+    error = math.sqrt(0.95 * 0.05 / REPETITIONS)
+    record.write(repetitions=REPETITIONS, sequences=SEQUENCES, stated=0.95, error_of_a_rate=error, rows=rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""How many tokens each zero-shot set has under each protocol, with GPT-2's subwords and sequences of 1,024.
+
+python -m benchmarks.protocol_tokens TOKENIZER_FOLDER SET=FILE ...
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from unmask.data.vocabulary import Subwords
+from unmask.evaluation import PROTOCOLS, find_detokeniser, find_protocol
+from unmask.run.zero_shot import rows_of
+
+from .record import Record
+
+LENGTH = 1024
+RULES = {"wikitext2": "wikitext", "ptb": "ptb", "lambada": "lambada"}
+
+
+def main(tokenizer: str, *sets: str) -> None:
+    """Count."""
+    record, rows = Record("protocol_tokens", seed=0), []
+    vocabulary = Subwords.load(Path(tokenizer))
+    for word in sets:
+        name, _, file = word.partition("=")
+        plain = find_detokeniser(RULES[name])
+        encoded = [vocabulary.encode(plain(text)).astype(np.int64) for text in rows_of(Path(file))]
+        counts = {
+            protocol: int(find_protocol(protocol).sequences(encoded, LENGTH, vocabulary.eos_id or 0).size)
+            for protocol in PROTOCOLS
+        }
+        rows.append(
+            {"set": name, "file": Path(file).name, "rows": len(encoded), "tokens": sum(map(len, encoded))} | counts
+        )
+        print(rows[-1], flush=True)
+    record.write(length=LENGTH, rows=rows)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

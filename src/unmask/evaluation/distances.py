@@ -1,0 +1,144 @@
+"""How far samples are from data: Fréchet and kernel distance, precision and recall, MAUVE.
+
+Only arithmetic on features [n, d] that someone else computed; what these are decides what a figure may be called.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mistakes import require
+
+Features = NDArray[np.float64]
+
+
+def frechet(a: Features, b: Features) -> float:
+    """|μ_a − μ_b|² + tr(Σ_a + Σ_b − 2 (Σ_a Σ_b)^½): FID where the features are Inception's (Heusel et al., 2017).
+
+    tr (Σ_a Σ_b)^½ is the sum of the singular values of Σ_a^½ Σ_b^½: no complex numbers, no failed roots.
+    """
+    _check(a, b)
+    centre = ((a.mean(0) - b.mean(0)) ** 2).sum()
+    roots = [_root_of_covariance(x) for x in (a, b)]
+    cross = np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum()
+    return float(centre + sum((root**2).sum() for root in roots) - 2 * cross)
+
+
+def _root_of_covariance(x: Features) -> Features:
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(x, rowvar=False)))
+    found: Features = (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
+    return found
+
+
+def kernel_distance(
+    a: Features, b: Features, *, subsets: int = 50, size: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """KID (Bińkowski et al., 2018): unbiased squared MMD with the kernel (x·y/d + 1)³, mean and standard error over
+    random subsets.
+    """
+    _check(a, b)
+    size = min(size, len(a), len(b))
+    rng = np.random.default_rng(seed)
+    found = [
+        _squared_mmd(a[rng.choice(len(a), size, replace=False)], b[rng.choice(len(b), size, replace=False)])
+        for _ in range(subsets)
+    ]
+    return float(np.mean(found)), float(np.std(found, ddof=1) / subsets**0.5) if subsets > 1 else 0.0
+
+
+def _squared_mmd(a: Features, b: Features) -> float:
+    def kernel(x: Features, y: Features) -> Features:
+        found: Features = (x @ y.T / x.shape[1] + 1) ** 3
+        return found
+
+    def within(x: Features) -> float:
+        k = kernel(x, x)
+        return float((k.sum() - np.trace(k)) / (len(x) * (len(x) - 1)))
+
+    return within(a) + within(b) - 2 * float(kernel(a, b).mean())
+
+
+def precision_recall(data: Features, samples: Features, *, neighbours: int = 3) -> tuple[float, float]:
+    """Share of samples within the data's manifold, and of data within the samples' (Kynkäänniemi et al., 2019): balls
+    around each point that reach its k-th nearest neighbour.
+    """
+    _check(data, samples)
+    return _covered(data, samples, neighbours), _covered(samples, data, neighbours)
+
+
+def _covered(centres: Features, points: Features, neighbours: int) -> float:
+    radius = np.sort(_distances(centres, centres), axis=1)[:, min(neighbours, len(centres) - 1)]
+    return float((_distances(points, centres) <= radius[None]).any(1).mean())
+
+
+def _distances(a: Features, b: Features) -> Features:
+    squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
+    found: Features = np.sqrt(squared.clip(min=0))
+    return found
+
+
+@dataclass(frozen=True)
+class Mauve:
+    """The area under the divergence frontier, over seeds of the clustering."""
+
+    mean: float
+    spread: float
+    """Standard deviation over seeds."""
+
+
+def mauve(
+    data: Features, samples: Features, *, clusters: int | None = None, scale: float = 5.0, seeds: int = 5
+) -> Mauve:
+    """MAUVE (Pillutla et al., 2021): both sets quantised by k-means together, then the area under the curve of
+    exp(−c KL) against mixtures. clusters: a tenth of the smaller set unless given.
+    """
+    _check(data, samples)
+    k = clusters or max(2, min(len(data), len(samples)) // 10)
+    found = [_area(*_histograms(data, samples, k, seed), scale) for seed in range(seeds)]
+    return Mauve(float(np.mean(found)), float(np.std(found, ddof=1)) if seeds > 1 else 0.0)
+
+
+def _histograms(data: Features, samples: Features, clusters: int, seed: int) -> tuple[Features, Features]:
+    both = np.concatenate([data, samples])
+    labels = _k_means(both, clusters, np.random.default_rng(seed))
+    counts = [np.bincount(part, minlength=clusters) for part in (labels[: len(data)], labels[len(data) :])]
+    first, second = (count / count.sum() for count in counts)
+    return first, second
+
+
+def _k_means(x: Features, clusters: int, rng: np.random.Generator, rounds: int = 50) -> NDArray[np.int64]:
+    centres = x[rng.choice(len(x), clusters, replace=False)]
+    labels = np.zeros(len(x), dtype=np.int64)
+    for _ in range(rounds):
+        moved = _distances(x, centres).argmin(1)
+        if (moved == labels).all():
+            break
+        labels = moved
+        for i in range(clusters):
+            if (labels == i).any():
+                centres[i] = x[labels == i].mean(0)
+    return labels
+
+
+def _area(p: Features, q: Features, scale: float, points: int = 500) -> float:
+    """Under the frontier of (exp(−c KL(q|r)), exp(−c KL(p|r))), r = λp + (1−λ)q, λ in (0, 1), closed at both axes."""
+    weight = np.linspace(0, 1, points + 2)[1:-1, None]
+    mixture = weight * p + (1 - weight) * q
+    x, y = (np.exp(-scale * _divergence(part, mixture)) for part in (q, p))
+    x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    return float((np.diff(x) * (y[1:] + y[:-1]) / 2).sum())
+
+
+def _divergence(p: Features, mixture: Features) -> Features:
+    ratio = np.where(p > 0, p / np.where(mixture > 0, mixture, 1), 1)
+    found: Features = (p * np.log(ratio)).sum(-1)
+    return found
+
+
+def _check(a: Features, b: Features) -> None:
+    good = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] and min(len(a), len(b)) >= 2
+    got = f"{a.shape} and {b.shape}"
+    require(good, "the features do not fit", got=got, allowed="[n, d] and [m, d], n and m >= 2", do="check them")

@@ -1,0 +1,77 @@
+"""What samples look like without a model: variety, repetition, and whether they are valid."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ..mistakes import require
+
+
+@dataclass(frozen=True)
+class TextStatistics:
+    """Of a set of samples; report those of real data beside them."""
+
+    entropy: float
+    """Of the tokens' frequencies, bits per token: low where samples repeat themselves."""
+    distinct: dict[int, float]
+    """Share of different n-grams among all, n = 1..4."""
+    repeated: float
+    """Share of tokens that continue a 4-gram already seen in the same sample."""
+
+
+def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStatistics:
+    """Of token sequences."""
+    require(any(samples), "there are no samples", got="none", allowed="at least one token", do="sample first")
+    counts = Counter(token for sample in samples for token in sample)
+    total = sum(counts.values())
+    entropy = -sum(c / total * math.log2(c / total) for c in counts.values())
+    return TextStatistics(entropy, {n: _distinct(samples, n) for n in range(1, most + 1)}, _repeated(samples, most))
+
+
+def _grams(sample: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:
+    return [tuple(sample[i : i + n]) for i in range(len(sample) - n + 1)]
+
+
+def _distinct(samples: Sequence[Sequence[Hashable]], n: int) -> float:
+    grams = [gram for sample in samples for gram in _grams(sample, n)]
+    return len(set(grams)) / len(grams) if grams else math.nan
+
+
+def _repeated(samples: Sequence[Sequence[Hashable]], n: int) -> float:
+    grams = [_grams(sample, n) for sample in samples]
+    total = sum(map(len, grams))
+    return sum(len(g) - len(set(g)) for g in grams) / total if total else math.nan
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Of samples that can be checked: molecules, brackets, sudokus."""
+
+    valid: float
+    error: float
+    unique: float
+    """Share of different ones among the valid."""
+    novel: float
+    """Share of those that are not in the training data."""
+
+
+def validity(samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = ()) -> Validity:
+    """By a checker of yours; `known`: the training data."""
+    require(bool(samples), "there are no samples", got="none", allowed="at least one", do="sample first")
+    good = [sample for sample in samples if check(sample)]
+    rate, different, seen = len(good) / len(samples), set(good), set(known)
+    unique = len(different) / len(good) if good else math.nan
+    novel = len(different - seen) / len(different) if different else math.nan
+    return Validity(rate, (rate * (1 - rate) / len(samples)) ** 0.5, unique, novel)
+
+
+def balanced_brackets(text: str) -> bool:
+    """Whether (), [] and {} close what they open."""
+    pairs, opened = {")": "(", "]": "[", "}": "{"}, []
+    for character in text:
+        if character in pairs.values():
+            opened.append(character)
+        elif character in pairs and (not opened or opened.pop() != pairs[character]):
+            return False
+    return not opened

@@ -1,0 +1,102 @@
+"""Distances and statistics against independent arithmetic."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall
+from unmask.evaluation.statistics import balanced_brackets, statistics, validity
+
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(400, 6))
+B = RNG.normal(size=(300, 6)) @ RNG.normal(size=(6, 6)) + 0.5
+
+
+def test_frechet_is_scipys():
+    root = linalg.sqrtm(np.cov(A, rowvar=False) @ np.cov(B, rowvar=False)).real
+    expected = ((A.mean(0) - B.mean(0)) ** 2).sum() + np.trace(
+        np.cov(A, rowvar=False) + np.cov(B, rowvar=False) - 2 * root
+    )
+    assert frechet(A, B) == pytest.approx(expected, rel=1e-6)
+    assert frechet(A, A) == pytest.approx(0, abs=1e-9)
+
+
+def test_frechet_of_gaussians_is_known():
+    """N(0, 1) against N(m, s²) in one dimension: m² + (1 − s)²."""
+    x = RNG.normal(size=(200_000, 1))
+    assert frechet(x, 2 + 3 * RNG.normal(size=(200_000, 1))) == pytest.approx(4 + 4, rel=0.02)
+
+
+def test_kernel_distance_is_the_sum_over_pairs():
+    a, b = A[:40], B[:40]
+
+    def k(x, y):
+        return (x @ y / 6 + 1) ** 3
+
+    pairs = [(i, j) for i in range(40) for j in range(40) if i != j]
+    expected = np.mean([k(a[i], a[j]) + k(b[i], b[j]) for i, j in pairs]) - 2 * np.mean(
+        [[k(x, y) for y in b] for x in a]
+    )
+    assert kernel_distance(a, b, subsets=1, size=40)[0] == pytest.approx(expected)
+    mean, error = kernel_distance(A, RNG.normal(size=(400, 6)), subsets=20, size=100)
+    assert abs(mean) < 5 * error + 0.05  # the same law
+
+
+def test_precision_and_recall():
+    """Samples from half of the data's support: nearly all within, about half covered."""
+    data = RNG.uniform(size=(800, 2))
+    half = RNG.uniform(size=(800, 2)) * [0.5, 1]
+    precision, recall = precision_recall(data, half)
+    assert precision > 0.9
+    assert 0.4 < recall < 0.65
+    assert precision_recall(data, data + 100) == (0, 0)
+
+
+def test_mauve_knows_same_from_different():
+    same = mauve(A[:200], A[200:])
+    other = mauve(A[:200], A[200:] + 8)
+    assert same.mean > 0.8
+    assert other.mean < 0.05
+    assert same.spread < 0.2
+
+
+def test_mauve_of_two_known_histograms():
+    """Two clusters far apart: the area by direct integration of the frontier."""
+    data = np.repeat([[0.0], [100.0]], [70, 30], axis=0)
+    samples = np.repeat([[0.0], [100.0]], [40, 60], axis=0)
+    p, q = np.array([0.7, 0.3]), np.array([0.4, 0.6])
+    points = []
+    for weight in np.linspace(1e-6, 1 - 1e-6, 20_001):
+        r = weight * p + (1 - weight) * q
+        points.append((math.exp(-5 * (q * np.log(q / r)).sum()), math.exp(-5 * (p * np.log(p / r)).sum())))
+    x, y = np.array([(1.0, 0.0), *points[::1], (0.0, 1.0)]).T
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    expected = (np.diff(x) * (y[1:] + y[:-1]) / 2).sum()
+    assert mauve(data, samples, clusters=2, seeds=3).mean == pytest.approx(expected, abs=5e-3)
+
+
+def test_statistics_of_text():
+    found = statistics(["abab", "cdcd"])
+    assert found.entropy == pytest.approx(2)
+    assert found.distinct[1] == 0.5
+    assert found.distinct[2] == pytest.approx(4 / 6)
+    assert statistics(["aaaaaaaa"]).repeated == pytest.approx(4 / 5)
+    with pytest.raises(ValueError, match="there are no samples"):
+        statistics([])
+
+
+def test_validity():
+    found = validity(["()", "()", "[", "([])"], balanced_brackets, known=["()"])
+    assert found.valid == 0.75
+    assert found.unique == pytest.approx(2 / 3)
+    assert found.novel == 0.5
+    assert not balanced_brackets("(]")
+    assert not balanced_brackets(")")
+
+
+def test_features_must_fit():
+    with pytest.raises(ValueError, match="the features do not fit"):
+        frechet(A, B[:, :3])
