@@ -91,6 +91,8 @@ def test_guidance_by_a_prompt(letters):
     model = unmask.load(letters)
     prompts = ["a[MASK:1]"] * 30
     assert model.infill(prompts, guidance=1.0, steps=2) == model.infill(prompts, steps=2)
+    with pytest.raises(ValueError, match="does not reach over several blocks"):
+        model.infill("a[MASK:40]", guidance=2.0)
     assert model.infill(prompts, guidance=3.0, steps=2).count("aA") >= model.infill(prompts, steps=2).count("aA")
 
 

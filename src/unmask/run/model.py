@@ -232,6 +232,13 @@ class Model:
             return Guidance(sampling.guidance, lambda x, _, samples: (x, none[samples]), sampling.rising)
         given = x != mask_id
         require(
+            self.rows or x.shape[1] <= self.facts.shape[0],
+            "guidance by a prompt does not reach over several blocks",
+            got=f"{x.shape[1]} tokens",
+            allowed=f"at most {self.facts.shape[0]}, the length of training",
+            do="shorten the text, or leave the guidance out",
+        )
+        require(
             bool(given.any()),
             "there is nothing to guide by",
             got="no class and no prompt",
