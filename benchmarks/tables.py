@@ -124,6 +124,19 @@ def interval_coverage(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", note, source(result)])
 
 
+def estimator_efficiency(result: dict[str, Any]) -> str:
+    """One row per estimator."""
+    lines = [
+        f"| estimator | network calls for ±{result['target']} bits per token | mean, bits per token |",
+        "|---|---|---|",
+    ]
+    for r in result["rows"]:
+        lines.append(
+            f"| {r['estimator']} | {r['calls']:,} | {r['bits_per_token']:.4f} ± {r['monte_carlo_error']:.4f} |"
+        )
+    return "\n".join([*lines, "", f"{result['ratio']:.1f} times fewer. {source(result)}"])
+
+
 def protocol_tokens(result: dict[str, Any]) -> str:
     """One row per set."""
     lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
@@ -147,6 +160,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "training_scale": (training_scale, ("training_scale",)),
     "cpu_speed": (cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
     "interval_coverage": (interval_coverage, ("interval_coverage",)),
+    "estimator_efficiency": (estimator_efficiency, ("estimator_efficiency",)),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
