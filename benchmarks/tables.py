@@ -130,10 +130,10 @@ def estimator_efficiency(result: dict[str, Any]) -> str:
         f"| estimator | network calls for ±{result['target']} bits per token | mean, bits per token |",
         "|---|---|---|",
     ]
-    for r in result["rows"]:
-        lines.append(
-            f"| {r['estimator']} | {r['calls']:,} | {r['bits_per_token']:.4f} ± {r['monte_carlo_error']:.4f} |"
-        )
+    lines += [
+        f"| {r['estimator']} | {r['calls']:,} | {r['bits_per_token']:.4f} ± {r['monte_carlo_error']:.4f} |"
+        for r in result["rows"]
+    ]
     return "\n".join([*lines, "", f"{result['ratio']:.1f} times fewer. {source(result)}"])
 
 
