@@ -134,7 +134,7 @@ def estimator_efficiency(result: dict[str, Any]) -> str:
         f"| {r['estimator']} | {r['calls']:,} | {r['bits_per_token']:.4f} ± {r['monte_carlo_error']:.4f} |"
         for r in result["rows"]
     ]
-    return "\n".join([*lines, "", f"{result['ratio']:.1f} times fewer. {source(result)}"])
+    return "\n".join([*lines, "", source(result)])
 
 
 def protocol_tokens(result: dict[str, Any]) -> str:
