@@ -87,7 +87,8 @@ def show(out: Path, seed: int, steps: int, as_json: bool) -> int:
     laws = draw_laws(seed, console)
     console.print(_laws_table(laws))
     console.print("Next, after source .venv/bin/activate:", highlight=False)
-    console.print("  unmask train characters --out runs/shakespeare", highlight=False)
+    console.print(f"  unmask sample {out / 'run'} --length 200", highlight=False, soft_wrap=True)
+    console.print(f'  unmask infill {out / "run"} "To be or ______"', highlight=False, soft_wrap=True)
     console.print("  unmask data prepare my.txt --out data/my", highlight=False)
     console.print("  unmask train --data data/my --out runs/my", highlight=False)
     if as_json:
