@@ -136,17 +136,8 @@ def norm_silu(
 
 
 @norm_silu.register_fake
-def _(
-    x: Tensor,
-    left: Tensor | None,
-    shift: Tensor | None,
-    weight: Tensor,
-    bias: Tensor,
-    keep: Tensor | None,
-    groups: int,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    del shift, weight, bias, keep, groups, eps
+def _(x: Tensor, left: Tensor | None, *others: object) -> tuple[Tensor, Tensor, Tensor]:
+    del others
     return _outputs(x, left)
 
 
@@ -177,20 +168,9 @@ def norm_silu_backward(
 
 
 @norm_silu_backward.register_fake
-def _(
-    dy: Tensor,
-    x: Tensor,
-    left: Tensor | None,
-    shift: Tensor | None,
-    weight: Tensor,
-    bias: Tensor,
-    keep: Tensor | None,
-    means: Tensor,
-    scales: Tensor,
-    groups: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    del dy, shift, weight, bias, keep, scales, groups
-    return _gradients(x, left, means)
+def _(dy: Tensor, x: Tensor, left: Tensor | None, *others: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    del dy
+    return _gradients(x, left, others[4])  # the means
 
 
 def _outputs(x: Tensor, left: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
