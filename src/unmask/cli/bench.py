@@ -1,12 +1,8 @@
 """`unmask bench train`: how fast a configuration trains on this machine, and what takes the time."""
 
 import json
-import platform
-import shlex
-import sys
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +10,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-import unmask
 from unmask.configs import to_json
 from unmask.mistakes import fail
 from unmask.run import RunConfig
 from unmask.run.bench import Bench, measure
+
+from . import measured
 
 
 def run(
@@ -33,26 +30,14 @@ def run(
     """Measure, show, write, compare."""
     console = Console(quiet=as_json)
     before = _read(compare) if compare else None
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    threads = f"{platform.machine()}, {torch.get_num_threads()} threads"
-    name = torch.cuda.get_device_name() if device.type == "cuda" else threads
+    device, name = measured.device()
     console.print(f"{name}, torch {torch.__version__}; the first step compiles", highlight=False)
     start = time.perf_counter()
     found = measure(config, shape, device, windows=windows, window=window)
-    document = {
-        "command": shlex.join(["unmask", *sys.argv[1:]]),
-        "device": name,
-        "versions": {"unmask": unmask.__version__, "torch": torch.__version__},
-        "seed": config.training.seed,
-        "duration_s": round(time.perf_counter() - start, 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "config": to_json(config),
-        "shape": list(shape),
-        **asdict(found),
-    }
+    seed, setting = config.training.seed, {"config": to_json(config), "shape": list(shape)}
+    document = measured.document(name, seed, start, **setting, **asdict(found))
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        measured.write(out, document)
     if as_json:
         print(json.dumps(document))
     else:

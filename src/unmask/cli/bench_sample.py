@@ -1,25 +1,18 @@
 """`unmask bench sample`: how fast samples come, and what a straightforward implementation needs for the same law."""
 
 import json
-import platform
-import shlex
-import sys
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
-import unmask
 from unmask.configs import to_json
-from unmask.files import written_whole
 from unmask.run.bench_sample import SampleSpeed, measure
 from unmask.run.train import build_network
 
-from . import train
+from . import measured, train
 
 if TYPE_CHECKING:
     from .sampling_commands import BenchSample
@@ -37,34 +30,25 @@ def run(command: "BenchSample") -> int:
     console = Console(quiet=command.json)
     config, plan = train.configure(command.preset, None, None, None, command.settings)
     shape = train.shape_of(config, plan)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device, name = measured.device()
     with device:
         network = build_network(config.network, config.training.seed).eval()
     start = time.perf_counter()
     rows = measure(
         network, shape, command.count, command.sampling_steps, WAYS, device, command.repeats, not command.no_plain
     )
-    name = (
-        torch.cuda.get_device_name()
-        if device.type == "cuda"
-        else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    document = measured.document(
+        name,
+        config.training.seed,
+        start,
+        config=to_json(config),
+        shape=list(shape),
+        samples=command.count,
+        steps=command.sampling_steps,
+        rows=[asdict(row) for row in rows],
     )
-    document = {
-        "command": shlex.join(["unmask", *sys.argv[1:]]),
-        "device": name,
-        "versions": {"unmask": unmask.__version__, "torch": torch.__version__},
-        "seed": 0,
-        "duration_s": round(time.perf_counter() - start, 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "config": to_json(config),
-        "shape": list(shape),
-        "samples": command.count,
-        "steps": command.sampling_steps,
-        "rows": [asdict(row) for row in rows],
-    }
     if command.out is not None:
-        with written_whole(command.out, "w") as file:
-            file.write(json.dumps(document, indent=1) + "\n")
+        measured.write(command.out, document)
     if command.json:
         print(json.dumps(document))
     else:

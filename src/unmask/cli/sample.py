@@ -17,6 +17,7 @@ from unmask.files import written_whole
 from unmask.mistakes import extra, fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
+from unmask.run.model import together
 from unmask.run.previews import grid_of, is_picture, png
 from unmask.sampling import find
 
@@ -77,7 +78,7 @@ def label_of(model: Model, label: str | None) -> int | None:
 def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> int:
     """Fill the rows, those of one length together; show, write, say what it cost."""
     console = Console(quiet=wanted.as_json)
-    picture = is_picture(model.vocabulary, model.facts)
+    picture = is_picture(model.vocabulary, model.facts.shape)
     _check_names(wanted, picture, one_shape=len({row.shape for row in x}) == 1)
     start = time.perf_counter()
     animated = _ANIMATED if wanted.gif or wanted.html else 1 if picture else 4
@@ -112,17 +113,14 @@ def _filled(
     """Every row filled, in the order given, and the network calls in all. The first batch is watched."""
     result: dict[int, np.ndarray[Any, Any]] = {}
     calls = 0
-    batches = []
-    for shape in dict.fromkeys(tuple(row.shape) for row in x):
-        same = torch.tensor([i for i, row in enumerate(x) if tuple(row.shape) == shape])
-        batches += [same[i : i + sampling.batch_size] for i in range(0, len(same), sampling.batch_size)]
+    batches = together(x, sampling.batch_size)
     show = console.is_terminal and not console.quiet
     for number, index in enumerate(track(batches, "sampling", console=console, disable=not show or len(batches) < 2)):
-        frames = model.frames(torch.stack([x[i] for i in index.tolist()]), sampling, index)
+        frames = model.frames(torch.stack([x[i] for i in index]), sampling, torch.tensor(index))
         for frame in watched(frames, watch, console, show and len(batches) == 1) if number == 0 else frames:
             last = frame
         calls += last.calls
-        result |= dict(zip(index.tolist(), last.tokens.cpu().numpy(), strict=True))
+        result |= dict(zip(index, last.tokens.cpu().numpy(), strict=True))
     return [result[i] for i in range(len(x))], calls
 
 

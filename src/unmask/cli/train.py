@@ -198,7 +198,7 @@ def _tell(report: Report, out: Path, console: Console) -> None:
     if report.preview is None:
         return
     run = Run(out)
-    if is_picture(run.vocabulary, run.facts):
+    if is_picture(run.vocabulary, run.facts.shape):
         console.print(f"  samples: {out}/samples/step-{report.step:08d}.png", highlight=False)
     else:
         for text in texts(report.preview, run.vocabulary)[:2]:

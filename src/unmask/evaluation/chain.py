@@ -6,7 +6,7 @@ tighter bound, and with a second set of orders a bound from the other side follo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,25 @@ from ..mistakes import require
 from ..sampling import Predictor
 from ..sampling.frame import highest, spread
 
-ORDERS = ("left-to-right", "random", "confidence")
+Order = Callable[[Streams, Tensor], Tensor | None]
+"""(streams, x_0) → numbers like x_0, higher for what comes earlier; None: the network decides."""
+
+
+def _left_to_right(streams: Streams, x_0: Tensor) -> Tensor:
+    del streams
+    falling = torch.arange(x_0[0].numel(), 0, -1, dtype=torch.float64, device=x_0.device)
+    return falling.expand(len(x_0), -1).reshape(x_0.shape)
+
+
+def _random(streams: Streams, x_0: Tensor) -> Tensor:
+    return streams.uniform(*x_0.shape[1:])
+
+
+def _by_confidence(streams: Streams, x_0: Tensor) -> None:
+    del streams, x_0
+
+
+ORDERS: dict[str, Order] = {"left-to-right": _left_to_right, "random": _random, "confidence": _by_confidence}
 
 
 @torch.no_grad()
@@ -29,8 +47,6 @@ def chain_rule(
     confidence: next comes the position whose most likely token is most likely; a rule of what is visible, so it defines
     a model too. Networks that see the time are shown the time at which so many are masked on average.
     """
-    known = not isinstance(order, str) or order in ORDERS
-    require(known, "unknown order", got=order, allowed=", ".join(ORDERS), do="name one of them")
     require(
         not process.schedule.per_token,
         "the chain rule needs one schedule for all tokens",
@@ -40,7 +56,7 @@ def chain_rule(
     )
     masked, nats = torch.ones_like(x_0, dtype=torch.bool), torch.zeros(len(x_0), dtype=torch.float64)
     length = x_0[0].numel()
-    places = _places(order, streams, length, x_0)
+    places = ORDERS[_known(order)](streams, x_0) if isinstance(order, str) else _listed(order, x_0)
     for left in range(length, 0, -1):
         t = process.schedule.inverse_mask_prob(torch.full((len(x_0),), left / length, dtype=torch.float64))
         x_t, t = process.hide(x_0, masked), t.to(x_0.device)
@@ -55,22 +71,19 @@ def chain_rule(
     return nats
 
 
-def _places(order: str | Sequence[int], streams: Streams, length: int, x_0: Tensor) -> Tensor | None:
-    """What comes earlier has a higher number, like x_0; None where the network decides."""
-    if not isinstance(order, str):
-        whole = sorted(order) == list(range(length))
-        require(
-            whole, "the order is not one", got=list(order)[:8], allowed=f"0..{length - 1}, each once", do="list all"
-        )
-        falling = torch.empty(length, dtype=torch.float64).scatter(
-            0, torch.tensor(order), torch.arange(length, 0, -1).double()
-        )
-        return falling.to(x_0.device).expand(len(x_0), -1).reshape(x_0.shape)
-    if order == "confidence":
-        return None
-    random = streams.uniform(length)
-    falling = torch.arange(length, 0, -1, device=x_0.device).double().expand_as(random)
-    return (random if order == "random" else falling).reshape(x_0.shape)
+def _known(order: str) -> str:
+    require(order in ORDERS, "unknown order", got=order, allowed=", ".join(ORDERS), do="name one of them")
+    return order
+
+
+def _listed(order: Sequence[int], x_0: Tensor) -> Tensor:
+    """An order given position by position."""
+    length = x_0[0].numel()
+    whole = sorted(order) == list(range(length))
+    require(whole, "the order is not one", got=list(order)[:8], allowed=f"0..{length - 1}, each once", do="list all")
+    falling = torch.empty(length, dtype=torch.float64)
+    falling[torch.tensor(order)] = torch.arange(length, 0, -1, dtype=torch.float64)
+    return falling.to(x_0.device).expand(len(x_0), -1).reshape(x_0.shape)
 
 
 def _most_confident(logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..data.vocabulary import Integers, Vocabulary
 from ..files import written_whole
 from ..mistakes import extra, require
-from .previews import grid_of
+from .previews import grid_of, is_picture
 from .story import Story
 
 Pixels = NDArray[np.uint8]
@@ -64,20 +64,18 @@ def write_gif(path: Path, stories: Sequence[Story], milliseconds: int = 80) -> N
     what, do = "the frames are too short for a GIF", "show each for longer"
     require(milliseconds >= 20, what, got=f"{milliseconds} ms", allowed="20 ms or more", do=do)
     frames = _kept(max(len(story.tokens) for story in stories))
-    draw = _grid(stories) if is_picture(stories[0]) else _column(stories, frames)
+    draw = _grid(stories) if shows_picture(stories[0]) else _column(stories, frames)
     with written_whole(path) as file:
         _encode(file, draw, frames, milliseconds)
 
 
-def is_picture(story: Story) -> bool:
-    """Whether a story is of an image: grey [F, H, W], or colour [F, H, W, 3], of values 0..255."""
-    pixels = isinstance(story.vocabulary, Integers) and story.vocabulary.size == 256
-    shape = story.tokens.shape
-    return pixels and (len(shape) == 3 or (len(shape) == 4 and shape[3] == 3))
+def shows_picture(story: Story) -> bool:
+    """Whether a story is of an image."""
+    return is_picture(story.vocabulary, story.tokens.shape[1:])
 
 
 def _check(stories: Sequence[Story]) -> None:
-    shapes = {story.tokens.shape[1:] if is_picture(story) else "text" for story in stories}
+    shapes = {story.tokens.shape[1:] if shows_picture(story) else "text" for story in stories}
     got = ", ".join(sorted(map(str, shapes))) or "none"
     allowed, do = "texts, or pictures of one shape", "pass samples of one model"
     require(len(shapes) == 1, "these stories cannot be shown together", got=got, allowed=allowed, do=do)
@@ -152,7 +150,7 @@ def _join_broken(story: Story, values: NDArray[np.int64], table: dict[str, int])
 
 def _document(story: Story) -> dict[str, Any]:
     """A story as the page keeps it: the first frame, and then only positions and new values of what changes."""
-    if is_picture(story):
+    if shows_picture(story):
         values = np.where(story.tokens == story.mask_id, MASKED, story.tokens).reshape(len(story.tokens), -1)
         height, width = story.tokens.shape[1:3]
         kind: dict[str, Any] = {"kind": "picture", "height": height, "width": width, "mask": MASK_COLOURS}

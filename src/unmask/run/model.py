@@ -102,8 +102,7 @@ class Model:
     def fill_prompts(self, rows: Sequence[Tensor], sampling: Sampling) -> list[np.ndarray[Any, Any]]:
         """Rows of any lengths, those of the same length together; row i draws from stream i."""
         result: dict[int, np.ndarray[Any, Any]] = {}
-        for length in sorted({len(row) for row in rows}):
-            index = [i for i, row in enumerate(rows) if len(row) == length]
+        for index in together(rows, sampling.batch_size):
             found = self.fill(torch.stack([rows[i] for i in index]), sampling, torch.tensor(index))
             result |= dict(zip(index, found.tokens.cpu().numpy(), strict=True))
         return [result[i] for i in range(len(rows))]
@@ -248,6 +247,15 @@ class Model:
         return Guidance(
             sampling.guidance, lambda x, c, samples: (x.masked_fill(given[samples], mask_id), c), sampling.rising
         )
+
+
+def together(rows: Sequence[Tensor], most: int) -> list[list[int]]:
+    """The numbers of rows that can be filled in one batch: of the same shape, at most so many."""
+    batches = []
+    for shape in dict.fromkeys(row.shape for row in rows):
+        same = [i for i, row in enumerate(rows) if row.shape == shape]
+        batches += [same[i : i + most] for i in range(0, len(same), most)]
+    return batches
 
 
 def load(

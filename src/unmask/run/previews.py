@@ -14,9 +14,9 @@ from ..files import written_whole
 from .folder import Facts
 
 
-def is_picture(vocabulary: Vocabulary, facts: Facts) -> bool:
-    """Whether a row is an image: pixels in two dimensions, with or without colour."""
-    flat = len(facts.shape) == 2 or (len(facts.shape) == 3 and facts.shape[2] == 3)
+def is_picture(vocabulary: Vocabulary, shape: tuple[int, ...]) -> bool:
+    """Whether rows of this shape are images: pixels in two dimensions, with or without colour."""
+    flat = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
     return flat and isinstance(vocabulary, Integers) and vocabulary.size == 256
 
 
@@ -28,7 +28,7 @@ def texts(samples: Tensor, vocabulary: Vocabulary) -> list[str]:
 def write_preview(folder: Path, step: int, samples: Tensor, vocabulary: Vocabulary, facts: Facts) -> Path:
     """samples/step-XXXXXXXX.png for pictures, .txt for everything else."""
     name = f"step-{step:08d}"
-    if is_picture(vocabulary, facts):
+    if is_picture(vocabulary, facts.shape):
         path = folder / f"{name}.png"
         with written_whole(path) as image:
             image.write(png(grid_of(samples.numpy().astype(np.uint8))))

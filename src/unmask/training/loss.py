@@ -61,7 +61,7 @@ def masked_loss(
 
     `learned`: tensors besides the network's that the estimator's losses depend on (GenMD4's w).
     """
-    rows, weight, count, size = _charged(x_0, draw, network.vocab_size, chunk)
+    rows, weight, count, size = _charged(x_0, draw, network, chunk)
     hidden = features.flatten(0, -2)
     if len(rows.index) != len(hidden) or not dense(network):
         hidden = hidden.index_select(0, rows.index)
@@ -90,10 +90,10 @@ def constant_shape(network: Network, draw: Draw) -> bool:
     return dense(network) or draw.count is not None
 
 
-def _charged(x_0: Tensor, draw: Draw, vocab_size: int, chunk: int | None) -> tuple[Rows, Tensor, int, int]:
+def _charged(x_0: Tensor, draw: Draw, network: Network, chunk: int | None) -> tuple[Rows, Tensor, int, int]:
     """The positions to charge, padded to whole chunks; their weights; how many they are; the size of a chunk."""
-    most = chunk_size(vocab_size)
-    if vocab_size <= _DENSE:
+    most, everywhere = chunk_size(network.vocab_size), dense(network)
+    if everywhere:
         rows, count = Rows.every(x_0), x_0.numel()
         size = chunk or (count if count <= most else _even(count, most))
     else:
@@ -102,7 +102,7 @@ def _charged(x_0: Tensor, draw: Draw, vocab_size: int, chunk: int | None) -> tup
         size = chunk or _even(count if draw.count is not None else x_0.numel(), most)
     rows = rows.padded(-(-count // size) * size)
     weight = draw.weight.index_select(0, rows.sequence)
-    if vocab_size <= _DENSE:
+    if everywhere:
         weight = weight * draw.mask.flatten()[rows.index]
     weight[count:] = 0  # what was added to fill the last chunk
     return rows, weight, count, size

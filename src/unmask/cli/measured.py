@@ -1,0 +1,42 @@
+"""What every measurement says of itself: the command, the machine, the versions, the time."""
+
+import json
+import platform
+import shlex
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import unmask
+from unmask.files import written_whole
+
+
+def device() -> tuple[torch.device, str]:
+    """Where to measure, and its name."""
+    if torch.cuda.is_available():
+        return torch.device("cuda"), torch.cuda.get_device_name()
+    return torch.device("cpu"), f"{platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, Any]:
+    """The figures with where they come from; `start` by `time.perf_counter`."""
+    return {
+        "command": shlex.join(["unmask", *sys.argv[1:]]),
+        "device": name,
+        "versions": {"unmask": unmask.__version__, "torch": torch.__version__},
+        "seed": seed,
+        "duration_s": round(time.perf_counter() - start, 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        **figures,
+    }
+
+
+def write(path: Path, found: dict[str, Any]) -> None:
+    """As JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path, "w") as file:
+        file.write(json.dumps(found, indent=1) + "\n")
