@@ -90,6 +90,40 @@ def training_breakdown(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def training_ablation(result: dict[str, Any]) -> str:
+    """One row per change, one column per setting: speed against "as it is", and memory."""
+    cases = list(dict.fromkeys(r["case"] for r in result["rows"]))
+    found = {(r["change"], r["case"]): r for r in result["rows"]}
+    lines = ["| | " + " | ".join(cases) + " |", "|---" * (1 + len(cases)) + "|"]
+    for change in dict.fromkeys(r["change"] for r in result["rows"]):
+        cells = []
+        for case in cases:
+            row, first = found.get((change, case)), found[result["rows"][0]["change"], case]
+            if row is None:
+                cells.append("")
+                continue
+            ratio = "" if row is first else f" ({row['tokens_per_s'] / first['tokens_per_s'] - 1:+.1%})"
+            cells.append(f"{row['tokens_per_s']:,.0f}{ratio}, {row['peak_gib']:.1f} GiB")
+        lines.append(f"| {change} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", source(result)])
+
+
+def sampling_speed(*results: dict[str, Any]) -> str:
+    """One row per way and batch size; the last way of each file is the straightforward one."""
+    lines = [
+        "| way | samples | seconds | tokens/s | network calls per sample | peak GiB | times as fast |",
+        "|---" * 7 + "|",
+    ]
+    for result in results:
+        slowest = result["rows"][-1]["seconds"]
+        lines += [
+            f"| {r['way']} | {r['samples']} | {r['seconds']:.2f} | {r['tokens_per_s']:,.0f} "
+            f"| {r['calls_per_sample']:.1f} | {r['peak_gib']:.1f} | {slowest / r['seconds']:.1f} |"
+            for r in result["rows"]
+        ]
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
 def training_scale(result: dict[str, Any]) -> str:
     """Sizes, lengths and the largest model, each with and without recomputing."""
 
@@ -157,6 +191,8 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "preparation_memory": (preparation_memory, ("preparation_memory",)),
     "training_speed": (training_speed, ("training_speed",)),
     "training_breakdown": (training_breakdown, ("training_speed",)),
+    "training_ablation": (training_ablation, ("training_ablation",)),
+    "sampling_speed": (sampling_speed, ("sampling_speed", "sampling_latency")),
     "training_scale": (training_scale, ("training_scale",)),
     "cpu_speed": (cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
     "interval_coverage": (interval_coverage, ("interval_coverage",)),

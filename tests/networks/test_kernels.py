@@ -120,6 +120,7 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns_the_same_with_them(name, compiled, monkeypatch):
     """Loss and gradients of a whole network, with the kernels inside and without, also within a compiled graph."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # convolutions would round to 10 bits
     config, shape = NETWORKS[name]
     found = []
     for use in (False, True):
@@ -137,5 +138,5 @@ def test_a_network_learns_the_same_with_them(name, compiled, monkeypatch):
         loss = method(x_0, Streams(0, 6, device=DEVICE))
         loss.backward()
         found.append([loss.detach(), *(p.grad for p in method.parameters() if p.grad is not None)])
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
+    errors = [((b - a).norm() / a.norm()).item() for a, b in zip(*found, strict=True)]
+    assert max(errors) <= 1e-3, errors

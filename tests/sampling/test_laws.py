@@ -11,6 +11,7 @@ import torch
 
 from tests.core.laws import chi_square, sequence_counts
 from unmask.core import Cosine, Linear, Polynomial, Process, Streams, cosine_grid, uniform_grid
+from unmask.run.bench_sample import straightforward
 from unmask.sampling import SAMPLERS, Predictor, sample, trajectory
 
 from .oracle import SCALAR, TABLE, TOKENS, N, V, chain, law_with_steps, outcomes
@@ -55,6 +56,13 @@ def test_with_steps_the_law_is_that_of_the_steps(name, grid):
     """Computed by summing over all paths; with so few tokens even the float32 draw is right."""
     exact = law_with_steps(SCALAR, TABLE.denoiser(SCALAR), grid)
     assert p_value(draw(name, grid=grid).tokens, exact) > ALARM
+
+
+def test_the_straightforward_implementation_has_the_same_law():
+    """What `unmask bench sample` measures against."""
+    grid, x = uniform_grid(3), torch.full((MANY, N), SCALAR.mask_id)
+    *_, tokens = straightforward(TABLE.denoiser(SCALAR), SCALAR, x, grid, torch.Generator().manual_seed(0))
+    assert p_value(tokens, law_with_steps(SCALAR, TABLE.denoiser(SCALAR), grid)) > ALARM
 
 
 def test_genmd4_with_steps():

@@ -11,7 +11,7 @@ from unmask.training import MD4Config
 from unmask.training.graph import Recorded
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
-V = 11
+V, RATE = 11, 1e-3
 
 
 def curve(record, accumulates=False, vocab_size=V):
@@ -28,15 +28,16 @@ def curve(record, accumulates=False, vocab_size=V):
     for step in range(8):
         method.zero_grad(set_to_none=True)
         for part in range(2 if accumulates else 1):
-            x_0 = (Streams(part, 6, step, "cuda").uniform(24) * vocab_size).long()
-            with trusted(), torch.autocast("cuda", torch.bfloat16):
+            x_0 = (Streams(part, 6, step, "cuda").uniform(24) * 3).long()
+            with trusted():
                 loss = method(x_0, Streams(part, 6, step, "cuda")) / 6
             loss.backward()
             losses.append(loss.item())
+            del loss  # its graph would tie the parameters to the stream of the plain calls
         with torch.no_grad():
             for parameter in method.parameters():
                 if parameter.grad is not None:
-                    parameter -= 0.05 * parameter.grad
+                    parameter -= RATE * parameter.grad
     return losses, [p.grad.clone() for p in method.parameters() if p.grad is not None]
 
 
@@ -45,10 +46,10 @@ def curve(record, accumulates=False, vocab_size=V):
 @pytest.mark.parametrize("vocab_size", [V, 600], ids=["dense", "masked"])
 def test_the_recording_is_the_computation(accumulates, vocab_size):
     plain, recorded = curve(False, accumulates, vocab_size), curve(True, accumulates, vocab_size)
-    assert recorded[0] == pytest.approx(plain[0], rel=2e-3)
+    assert recorded[0] == pytest.approx(plain[0], rel=1e-4)
     assert plain[0][-1] < plain[0][0]
-    for a, b in zip(recorded[1], plain[1], strict=True):
-        torch.testing.assert_close(a, b, rtol=5e-2, atol=5e-2 * b.abs().max().item())
+    errors = [((a - b).norm() / b.norm()).item() for a, b in zip(recorded[1], plain[1], strict=True)]
+    assert max(errors) <= 1e-3, errors
 
 
 def test_the_first_calls_are_plain():

@@ -3,7 +3,7 @@
 import json
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,7 +17,7 @@ from . import measured, train
 if TYPE_CHECKING:
     from .sampling_commands import BenchSample
 
-WAYS: dict[str, tuple[str, dict[str, object]]] = {
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "ancestral": ("ancestral", {}),
     "first-hitting": ("first-hitting", {}),
     "first-hitting, 4 tokens per call": ("first-hitting", {"tokens_per_call": 4}),
@@ -32,7 +32,9 @@ def run(command: "BenchSample") -> int:
     shape = train.shape_of(config, plan)
     device, name = measured.device()
     with device:
-        network = build_network(config.network, config.training.seed).eval()
+        network = build_network(config.network, config.training.seed).eval().requires_grad_(False)
+    if config.training.compile != "off" and device.type == "cuda":
+        network.compile_parts(dynamic=None)
     start = time.perf_counter()
     rows = measure(
         network, shape, command.count, command.sampling_steps, WAYS, device, command.repeats, not command.no_plain
@@ -52,20 +54,17 @@ def run(command: "BenchSample") -> int:
     if command.json:
         print(json.dumps(document))
     else:
-        _show(rows, console, name)
+        _show(rows, console, name, compared=not command.no_plain)
     return 0
 
 
-def _show(rows: list[SampleSpeed], console: Console, device: str) -> None:
+def _show(rows: list[SampleSpeed], console: Console, device: str, compared: bool) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), title=device, title_justify="left")
     table.add_column("way")
-    for column in ("seconds", "tokens/s", "calls per sample", "peak GiB", "times as fast"):
+    for column in ("seconds", "tokens/s", "calls", "peak GiB", "times as fast")[: 5 if compared else 4]:
         table.add_column(column, justify="right")
-    slowest = rows[-1].seconds
     for row in rows:
         peak = "" if row.peak_gib is None else f"{row.peak_gib:.1f}"
-        ratio = f"{slowest / row.seconds:.1f}"
-        table.add_row(
-            row.way, f"{row.seconds:.2f}", f"{row.tokens_per_s:,.0f}", f"{row.calls_per_sample:.1f}", peak, ratio
-        )
+        cells = [row.way, f"{row.seconds:.2f}", f"{row.tokens_per_s:,.0f}", f"{row.calls_per_sample:.1f}", peak]
+        table.add_row(*cells, *([f"{rows[-1].seconds / row.seconds:.1f}"] if compared else []))
     console.print(table)

@@ -270,6 +270,8 @@ def _split(argv: list[str], own: set[str]) -> tuple[list[str], list[str]]:
     for word in argv:
         if word.startswith("--"):
             target = mine if word.split("=")[0].replace("_", "-") in own else others
+        elif word[:1] == "-" and word[1:2].isalpha():  # short ones are the command's; -3 is a value
+            target = mine
         target.append(word)
     return mine, others
 

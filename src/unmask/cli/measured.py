@@ -25,7 +25,7 @@ def device() -> tuple[torch.device, str]:
 def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, Any]:
     """The figures with where they come from; `start` by `time.perf_counter`."""
     return {
-        "command": shlex.join(["unmask", *sys.argv[1:]]),
+        "command": shlex.join(["unmask", *_without_out(sys.argv[1:])]),
         "device": name,
         "versions": {"unmask": unmask.__version__, "torch": torch.__version__},
         "seed": seed,
@@ -33,6 +33,11 @@ def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, An
         "date": datetime.now(UTC).date().isoformat(),
         **figures,
     }
+
+
+def _without_out(words: list[str]) -> list[str]:
+    """Where the result was written is no part of the measurement."""
+    return [word for word, before in zip(words, ["", *words], strict=False) if "--out" not in (word, before)]
 
 
 def write(path: Path, found: dict[str, Any]) -> None:

@@ -42,6 +42,8 @@ class SamplingFlags:
     """Guidance that is weak while most is masked."""
     batch_size: int = 64
     """Samples at once."""
+    compile: bool = False
+    """Compile the network first: pays in long jobs on a GPU."""
     trim: bool = False
     """Stop at the first end of text."""
     out: Annotated[Path | None, optional("FILE")] = None
@@ -108,7 +110,7 @@ class Sample(SamplingFlags):
 
         from . import sample
 
-        model = load(self.model)
+        model = load(self.model, compiled=self.compile)
         sampling = self.sampling(sample.label_of(model, self.label))
         x = model.blank(self.count, self.seed, length=self.length, least=self.min_length, most=self.max_length)
         return sample.run(model, list(x), sampling, self.wanted())
@@ -146,7 +148,7 @@ class Infill(SamplingFlags):
             got = f"{len(self.prompts)} texts, image {self.image}, mask {self.mask}"
             fail("nothing to fill, or too much", got=got, allowed="texts, or an image and its mask", do="give one kind")
         require(self.count >= 1, "the number of fillings is not positive", got=self.count, allowed=">= 1", do="use 1")
-        model = load(self.model)
+        model = load(self.model, compiled=self.compile)
         sampling = self.sampling(sample.label_of(model, self.label))
         if self.image is not None and self.mask is not None:
             rows = [sample.picture_prompt(model, self.image, self.mask)]
@@ -181,7 +183,8 @@ class Samplers:
 class BenchSample:
     """Measure how fast a configuration samples here, with random weights, beside a straightforward implementation.
 
-    Every field of the configuration is a flag too, as with train. Examples:
+    Every field of the configuration is a flag too, as with train; the network is compiled on a GPU (--compile off: it
+    is not). Examples:
       unmask bench sample characters -n 8 --sampling-steps 64
       unmask bench sample openwebtext-small --no-time -n 64 --sampling-steps 1024 --out sampling.json
     """

@@ -86,7 +86,8 @@ class Streams:
 
     def at(self, step: int) -> "Streams":
         """The streams of the same samples at another step, from their beginning."""
-        return Streams(self.seed, self.index, step)
+        with checks.trusted():  # the samples' numbers have been looked at
+            return Streams(self.seed, self.index, step)
 
     def fork(self, label: str, index: Tensor | None = None) -> "Streams":
         """Streams independent of these and of every other fork, for another purpose or other groups of rows."""

@@ -7,6 +7,7 @@ head runs only where it is needed. `cost` counts parameters, operations and memo
 from .conditioning import Conditioning
 from .cost import Cost, cost
 from .network import Network
+from .replay import Replayed
 from .transformer import Transformer, TransformerConfig
 from .unet import UNet, UNetConfig
 from .uvit import UViT, UViTConfig
@@ -15,6 +16,7 @@ __all__ = [
     "Conditioning",
     "Cost",
     "Network",
+    "Replayed",
     "Transformer",
     "TransformerConfig",
     "UNet",

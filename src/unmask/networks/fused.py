@@ -29,7 +29,9 @@ def rms_norm(x: Tensor) -> Tensor:
     """y = x / rms(x) over the last axis, computed in float32. The backward pass needs y alone, which the matrix behind
     it keeps anyway: with r = 1/rms(x), dx = r (dy − y · mean(y · dy)).
     """
-    if not x.is_cuda:  # where memory is no concern the library's own is faster
+    # where memory is no concern the library's own is faster; and in float32, where nothing is converted, torch 2.11
+    # compiles a wrong backward pass of ours
+    if not x.is_cuda or x.dtype == softmax_dtype(x):
         return F.rms_norm(x, x.shape[-1:], eps=_EPS)
     y: Tensor = _RmsNorm.apply(x)  # type: ignore[no-untyped-call]
     return y

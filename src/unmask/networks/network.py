@@ -68,10 +68,10 @@ class Network(nn.Module, ABC):
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """The function as one graph for constant shapes."""
+    """The function as one graph, for constant shapes unless `dynamic` says otherwise."""
     if "backend" not in options:  # the compiler would take [B, H, W, C] for [B, C, H, W] and move the channels
         options["options"] = {"layout_optimization": False}
-    return torch.compile(function, fullgraph=True, dynamic=False, **options)
+    return torch.compile(function, fullgraph=True, **{"dynamic": False} | options)
 
 
 class HiddenLayer(nn.Module):

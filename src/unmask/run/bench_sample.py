@@ -3,16 +3,19 @@
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..core import Linear, Process, Streams, uniform_grid
-from ..networks import Network
-from ..sampling import Predictor, sample
+from ..networks import Network, Replayed
+from ..sampling import Predictor, trajectory
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,20 @@ class SampleSpeed:
     peak_gib: float | None
 
 
+Way = Callable[[], Iterator[int]]
+"""Begins to sample a batch; gives the network calls so far after each step."""
+
+_WARM_UP = 40
+"""Steps before the clock runs: they compile and record."""
+
+
 @torch.no_grad()
 def straightforward(
     network: Network, process: Process, x: Tensor, grid: Tensor, generator: torch.Generator
-) -> tuple[Tensor, float]:
+) -> Iterator[Tensor]:
     """What people write: the network at every step, float64 Gumbel noise over every position and V+1 outcomes.
 
-    The law of our ancestral sampler, drawn the expensive way; calls per sample.
+    The law of our ancestral sampler, drawn the expensive way.
     """
     joint = torch.empty(*x.shape, process.vocab_size + 1, dtype=torch.float64, device=x.device)
     for t, s in pairwise(grid.tolist()):
@@ -46,47 +56,47 @@ def straightforward(
         u = torch.rand(joint.shape, dtype=torch.float64, device=x.device, generator=generator)
         drawn = joint.sub_(u.log_().neg_().log_()).argmax(-1)
         x = torch.where(x == process.mask_id, drawn, x)
-    return x, float(len(grid) - 1)
+        yield x
 
 
 def measure(
-    network: Network, shape: tuple[int, ...], samples: int, steps: int, ways: dict[str, tuple[str, dict[str, object]]],
+    network: Network, shape: tuple[int, ...], samples: int, steps: int, ways: dict[str, tuple[str, dict[str, Any]]],
     device: torch.device, repeats: int = 3, plain: bool = True,
 ) -> list[SampleSpeed]:  # fmt: skip
     """Every way on the same network: ours by name with their options, and the straightforward one."""
     process, grid = Process(Linear(), network.vocab_size), uniform_grid(steps)
     x = torch.full((samples, *shape), process.mask_id, device=device)
-    kind = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+    features = Replayed(network)
 
-    def ours(name: str, options: dict[str, object]) -> float:
-        predict = Predictor(network, process.mask_id)
-        with kind:
-            return sample(predict, process, x, grid, Streams(0, samples, device=device), name, **options).calls
+    def ours(name: str, options: dict[str, Any]) -> Iterator[int]:
+        predict = Predictor(network, process.mask_id, features=features)
+        for frame in trajectory(predict, process, x, grid, Streams(0, samples, device=device), name, **options):
+            yield frame.calls
 
-    def theirs() -> float:
-        with kind:
-            return straightforward(network, process, x, grid, torch.Generator(device).manual_seed(0))[1]
+    def theirs() -> Iterator[int]:
+        generator = torch.Generator(device).manual_seed(0)
+        for step, _ in enumerate(straightforward(network, process, x, grid, generator)):
+            yield (step + 1) * samples
 
-    rows = [
-        _timed(way, lambda name=name, options=options: ours(name, options), x, repeats)  # type: ignore[misc]
-        for way, (name, options) in ways.items()
-    ]
-    return [*rows, _timed("straightforward", theirs, x, 1)] if plain else rows
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        rows = [_timed(way, partial(ours, name, options), x, repeats) for way, (name, options) in ways.items()]
+        return [*rows, _timed("straightforward", theirs, x, 1)] if plain else rows
 
 
-def _timed(way: str, run: Callable[[], float], x: Tensor, repeats: int) -> SampleSpeed:
+def _timed(way: str, begin: Way, x: Tensor, repeats: int) -> SampleSpeed:
     cuda = x.device.type == "cuda"
+    for _ in zip(begin(), range(_WARM_UP), strict=False):
+        pass
     if cuda:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    seconds, calls = [], 0.0
-    for repeat in range(repeats + (repeats > 1)):  # the first of several warms up
+    seconds, calls = [], 0
+    for _ in range(repeats):
         start = time.perf_counter()
-        calls = run()
+        calls = deque(begin(), maxlen=1)[0]
         if cuda:
             torch.cuda.synchronize()
-        if repeat or repeats == 1:
-            seconds.append(time.perf_counter() - start)
+        seconds.append(time.perf_counter() - start)
     peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else None
     middle = statistics.median(seconds)
-    return SampleSpeed(way, middle, len(x), calls, x.numel() / middle, peak)
+    return SampleSpeed(way, middle, len(x), calls / len(x), x.numel() / middle, peak)

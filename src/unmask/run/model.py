@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from ..core import Linear, Process, Streams, cosine_grid, uniform_grid
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
-from ..networks import Network
+from ..networks import Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
 from ..training import Method, checkpoint
 from .folder import Facts, Run
@@ -70,6 +71,10 @@ class Model:
     @property
     def network(self) -> Network:
         return self.method.network
+
+    @cached_property
+    def _features(self) -> Replayed:
+        return Replayed(self.network)
 
     @property
     def process(self) -> Process:
@@ -133,6 +138,7 @@ class Model:
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
+            features=self._features,
         )
         kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
         streams = Streams(sampling.seed, index.to(self.device)).fork("sample")
@@ -259,9 +265,17 @@ def together(rows: Sequence[Tensor], most: int) -> list[list[int]]:
 
 
 def load(
-    folder: Path | str, *, average: bool = True, best: bool = False, device: torch.device | str | None = None
+    folder: Path | str,
+    *,
+    average: bool = True,
+    best: bool = False,
+    device: torch.device | str | None = None,
+    compiled: bool = False,
 ) -> Model:
-    """The model of a run: its newest checkpoint or its best, its averaged weights or the plain ones."""
+    """The model of a run: its newest checkpoint or its best, its averaged weights or the plain ones.
+
+    compiled: the network's parts, by `torch.compile`, which takes a while and pays in long jobs on a GPU.
+    """
     run = Run.open(folder)
     path = checkpoint.best(run.checkpoints) if best else checkpoint.newest(run.checkpoints)
     if path is None:
@@ -271,4 +285,6 @@ def load(
     method = config.method.build(config.network.build())
     method.load_state_dict(checkpoint.load_weights(path, average))
     method.requires_grad_(False).to(device).eval()
+    if compiled:
+        method.network.compile_parts(dynamic=None)
     return Model(method, run.vocabulary, run.facts)

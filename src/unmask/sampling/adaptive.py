@@ -11,8 +11,10 @@ from .frame import Frame, number, put, spread
 from .order import entropies
 from .predict import Predictor
 
+Measure = Callable[[Tensor], Tensor]
+"""Logits [M, V] → how sure the network is of each position [M]."""
 Choose = Callable[[Tensor, Tensor], Tensor]
-"""(logits [M, V], the masked positions [B, ...]) → which of them to reveal, bool like the positions."""
+"""(how sure it is [M], the masked positions [B, ...]) → which of them to reveal, bool like the positions."""
 
 
 def entropy_bounded(
@@ -23,15 +25,15 @@ def entropy_bounded(
     """
     require(gamma >= 0, "gamma is negative", got=gamma, allowed=">= 0 nats", do="use 0 for one at a time")
 
-    def choose(logits: Tensor, mask: Tensor) -> Tensor:
-        h = spread(entropies(logits), mask, torch.inf).flatten(1)
+    def choose(entropy: Tensor, mask: Tensor) -> Tensor:
+        h = spread(entropy, mask, torch.inf).flatten(1)
         ordered, order = h.sort(dim=1, stable=True)
         finite = ordered.nan_to_num(posinf=0.0)
         within = (finite.cumsum(1) - ordered <= gamma) & (ordered < torch.inf)  # sorted: the last is the largest
         within[:, 0] = mask.flatten(1).any(1)
         return torch.zeros_like(within).scatter(1, order, within).view_as(mask)
 
-    return _until_done(predict, process, x, grid, streams, choose)
+    return _until_done(predict, process, x, grid, streams, entropies, choose)
 
 
 def threshold(
@@ -46,18 +48,21 @@ def threshold(
         do="use 0.9",
     )
 
-    def choose(logits: Tensor, mask: Tensor) -> Tensor:
-        best = spread(logits.double().softmax(-1).amax(-1), mask, -1.0)
+    def largest(logits: Tensor) -> Tensor:
+        return (logits.amax(-1).double() - logits.double().logsumexp(-1)).exp()
+
+    def choose(largest: Tensor, mask: Tensor) -> Tensor:
+        best = spread(largest, mask, -1.0)
         most = best.flatten(1).argmax(1)
         sure = (best >= probability).flatten(1)
         sure[torch.arange(len(sure), device=sure.device), most] = True
         return sure.view_as(mask) & mask
 
-    return _until_done(predict, process, x, grid, streams, choose)
+    return _until_done(predict, process, x, grid, streams, largest, choose)
 
 
 def _until_done(
-    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, choose: Choose
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, measure: Measure, choose: Choose
 ) -> Iterator[Frame]:
     """The network is shown the time at which so much would be masked under the schedule."""
     schedule, step, mask = process.schedule, 0, x == process.mask_id
@@ -65,9 +70,9 @@ def _until_done(
     while bool(mask.any()):
         t = schedule.inverse_mask_prob(number(mask) / start * first)
         what = streams.at(step).uniform(*x.shape[1:])
-        logits = predict(x, t, mask)
-        chosen = choose(logits, mask)
-        inside = chosen[mask]
-        x = put(x, chosen, inverse_cdf(logits[inside], what[chosen]))
+        answer = predict.ask(x, t, mask)
+        (sure,) = answer.each(lambda logits, _: (measure(logits),))
+        chosen = choose(sure, mask)
+        x = put(x, chosen, inverse_cdf(answer.of(chosen[mask]), what[chosen]))
         mask, step = x == process.mask_id, step + 1
         yield Frame(step, schedule.inverse_mask_prob(number(mask) / start * first), x, chosen, predict.calls)

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..core import Process, Streams, inverse_cdf, legacy_joint_gumbel
 from ..core.grid import check_grid
 from .frame import Frame, put, times
-from .predict import Predictor
+from .predict import Answer, Predictor
 
 Chance = Callable[[Tensor, Tensor], Tensor]
 """(s, t) [B] → the chance that a masked position is revealed between t and s [B]."""
@@ -91,8 +91,8 @@ def _ancestral_per_token(
         yield Frame(step + 1, then, x, x != before, predict.calls)
 
 
-Draws = Callable[[Process, Tensor, Tensor, Tensor, Streams], tuple[Tensor, Tensor]]
-"""(process, masked positions, logits there, chance, streams) → which are revealed, and tokens for all."""
+Draws = Callable[[Process, Tensor, Answer, Tensor, Streams], tuple[Tensor, Tensor]]
+"""(process, masked positions, what the network says there, chance, streams) → which are revealed; tokens for all."""
 
 
 def _everywhere(
@@ -104,21 +104,22 @@ def _everywhere(
         chosen = torch.zeros_like(mask)
         if mask.any():
             chance = process.unmask_prob(x, then, now)[mask]
-            revealed, tokens = draws(process, mask, predict(x, now, mask), chance, streams.at(step))
+            revealed, tokens = draws(process, mask, predict.ask(x, now, mask), chance, streams.at(step))
             chosen = chosen.masked_scatter(mask, revealed)
             x = put(x, chosen, tokens[revealed])
         yield Frame(step + 1, then, x, chosen, predict.calls)
 
 
 def _two_step(
-    process: Process, mask: Tensor, logits: Tensor, chance: Tensor, streams: Streams
+    process: Process, mask: Tensor, answer: Answer, chance: Tensor, streams: Streams
 ) -> tuple[Tensor, Tensor]:
     del process
     where, what = streams.uniform(*mask.shape[1:])[mask], streams.uniform(*mask.shape[1:])[mask]
-    return where < chance, inverse_cdf(logits, what)
+    (tokens,) = answer.each(lambda logits, part: (inverse_cdf(logits, what[part]),))
+    return where < chance, tokens
 
 
-def _joint(process: Process, mask: Tensor, logits: Tensor, chance: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+def _joint(process: Process, mask: Tensor, answer: Answer, chance: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
     u = streams.uniform(*mask.shape[1:], process.vocab_size + 1)[mask]
-    tokens = legacy_joint_gumbel(logits, chance, ((u * 2.0**24).floor() * 2.0**-24).float())
+    tokens = legacy_joint_gumbel(answer.logits(), chance, ((u * 2.0**24).floor() * 2.0**-24).float())
     return tokens < process.vocab_size, tokens

@@ -15,7 +15,7 @@ from ..core import Process, Streams, inverse_cdf
 from ..core.grid import check_grid
 from ..mistakes import require
 from .frame import Frame, highest, number, put, spread, times
-from .predict import Predictor
+from .predict import Answer, Predictor
 
 Score = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """(logits [M, V], tokens [M], uniforms [M], masked share after the step [M]) → score [M]; the highest are revealed."""
@@ -117,14 +117,23 @@ def _by_score(
         wanted = (number(mask) - keep).clamp(min=0)
         asked = mask & (wanted > 0).view(-1, *[1] * (x.ndim - 1))
         chosen = torch.zeros_like(mask)
-        logits = predict(x, now, asked)
-        if len(logits):
-            tokens = inverse_cdf(logits, what[asked])
+        answer = predict.ask(x, now, asked)
+        if len(answer):
             share = ((number(mask) - wanted) / start.clamp(min=1)).double()[asked.nonzero()[:, 0]]
-            scores = spread(score(logits, tokens, u[asked], share), asked, -torch.inf)
-            chosen = highest(scores, wanted)
+            tokens, scores = _judged(answer, score, what[asked], u[asked], share)
+            chosen = highest(spread(scores, asked, -torch.inf), wanted)
             x = put(x, chosen, tokens[chosen[asked]])
         yield Frame(step + 1, then, x, chosen, predict.calls)
+
+
+def _judged(answer: Answer, score: Score, what: Tensor, u: Tensor, share: Tensor) -> tuple[Tensor, ...]:
+    """A token for each position of the answer, and its score."""
+
+    def judge(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        tokens = inverse_cdf(logits, what[part])
+        return tokens, score(logits, tokens, u[part], share[part])
+
+    return answer.each(judge)
 
 
 def _steps(process: Process, x: Tensor, grid: Tensor, start: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -41,11 +41,43 @@ def guided(with_it: Tensor, without: Tensor, strength: Tensor) -> Tensor:
     return torch.where(log_with > -torch.inf, mixed, -torch.inf)
 
 
+_LOGITS = 1 << 27
+"""How many logits `Answer.each` holds at the same time."""
+
+Part = slice | Tensor
+"""Some of the positions of an answer: a range of them, their numbers, or a mask."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the network says about M positions. It is held as features; logits are made where they are asked for."""
+
+    count: int
+    vocab_size: int
+    of: Callable[[Part], Tensor]
+    """Logits [m, V] of some of the positions."""
+
+    def __len__(self) -> int:
+        return self.count
+
+    def logits(self) -> Tensor:
+        """All of them, [M, V]."""
+        return self.of(slice(None))
+
+    def each(self, function: Callable[[Tensor, slice], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """function(logits [m, V], which positions) → values [m] …, joined to [M]; never all logits at once."""
+        size = max(1, _LOGITS // self.vocab_size)
+        parts = [slice(start, start + size) for start in range(0, max(1, self.count), size)]
+        found = [function(self.of(part), part) for part in parts]
+        return tuple(torch.cat(values) for values in zip(*found, strict=True))
+
+
 class Predictor:
     """A denoiser with its condition, guidance and filters; counts how often it is asked.
 
     cache: keep what the network said about a row until the row changes. Only for networks that do not see the time;
     None: where that is known (`Network.sees_time`).
+    features: a faster way to the network's features, such as `networks.Replayed`.
     """
 
     def __init__(
@@ -59,13 +91,14 @@ class Predictor:
         top_k: int | None = None,
         top_p: float | None = None,
         cache: bool | None = None,
+        features: Callable[..., Tensor] | None = None,
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call
-        self._with = _Asked(denoiser, not self.sees_time if cache is None else cache)
-        self._without = _Asked(denoiser, self._with.cached)
+        cached = not self.sees_time if cache is None else cache
+        self._with, self._without = _Asked(denoiser, cached, features), _Asked(denoiser, cached, features)
 
     @property
     def calls(self) -> int:
@@ -73,32 +106,46 @@ class Predictor:
         return self._with.calls + self._without.calls
 
     def __call__(self, x: Tensor, t: Tensor, where: Tensor, samples: Tensor | None = None) -> Tensor:
-        """Logits [M, V] at the positions `where` [B, ...] of x at times t [B], in their order.
+        """Logits [M, V] at the positions `where` [B, ...] of x at times t [B], in their order."""
+        return self.ask(x, t, where, samples).logits()
+
+    def ask(self, x: Tensor, t: Tensor, where: Tensor, samples: Tensor | None = None) -> Answer:
+        """What the network says about the positions `where` [B, ...] of x at times t [B], in their order.
 
         samples: which sample each row of x is a state of, where that is not simply the row.
         """
         keep = samples is None  # other rows than the samples themselves are seen once
         samples = torch.arange(len(x), device=x.device) if samples is None else samples
         condition = None if self.condition is None else self.condition[samples]
-        logits = self._with(x, t, condition, where, keep=keep)
-        if self.guidance is not None and len(logits):
-            other_x, other = self.guidance.without(x, condition, samples)
-            share = (x == self.mask_id).flatten(1).double().mean(1)
-            g = self.guidance.strengths(share)[where.nonzero()[:, 0]]
-            logits = guided(logits, self._without(other_x, t, other, where, keep=keep), g)
-        return filter_logits(logits, **self._filters) if len(logits) else logits
+        hidden = self._with(x, t, condition, where, keep=keep)
+        if not len(hidden):
+            return Answer(0, self.mask_id, lambda _: torch.zeros(0, self.mask_id, device=x.device))
+        if self.guidance is None:
+            return Answer(len(hidden), self.mask_id, lambda part: self._filtered(self._with.head(hidden[part])))
+        other_x, condition = self.guidance.without(x, condition, samples)
+        other = self._without(other_x, t, condition, where, keep=keep)
+        share = (x == self.mask_id).flatten(1).double().mean(1)
+        g = self.guidance.strengths(share)[where.nonzero()[:, 0]]
+
+        def logits(part: Part) -> Tensor:
+            return self._filtered(guided(self._with.head(hidden[part]), self._without.head(other[part]), g[part]))
+
+        return Answer(len(hidden), self.mask_id, logits)
+
+    def _filtered(self, logits: Tensor) -> Tensor:
+        return filter_logits(logits, **self._filters)
 
 
 class _Asked:
-    """A denoiser asked about positions: the body once per row that changed, the head at the positions only."""
+    """A denoiser asked about positions: their features [M, D], the body run once per row that changed."""
 
-    def __init__(self, denoiser: Denoiser | Network, cached: bool):
-        self.cached, self.calls = cached, 0
+    def __init__(self, denoiser: Denoiser | Network, cached: bool, features: Callable[..., Tensor] | None):
+        self.calls = 0
+        self._cached, self._time = cached, torch.float64
         self._body: Callable[..., Tensor] = denoiser
-        self._head: Callable[[Tensor], Tensor] = lambda logits: logits
-        self._time = torch.float64
+        self.head: Callable[[Tensor], Tensor] = lambda logits: logits
         if isinstance(denoiser, Network):
-            self._body, self._head, self._time = denoiser.features, denoiser.head, torch.float32
+            self._body, self.head, self._time = features or denoiser.features, denoiser.head, torch.float32
         self._seen: Tensor | None = None
         self._known = torch.empty(0)
 
@@ -107,13 +154,13 @@ class _Asked:
         rows = asked.nonzero()[:, 0]
         if not len(rows):
             return torch.zeros(0, 1, device=x.device)
-        if not (self.cached and keep):
-            return self._head(self._run(x, t, condition, rows)[where[rows]])
+        if not (self._cached and keep):
+            return self._run(x, t, condition, rows)[where[rows]]
         fresh = asked if self._seen is None else asked & (self._seen != x).flatten(1).any(1)
         stale = fresh.nonzero()[:, 0]
         if len(stale):
             self._remember(x, stale, self._run(x, t, condition, stale))
-        return self._head(self._known[where])
+        return self._known[where]
 
     def _run(self, x: Tensor, t: Tensor, condition: Tensor | None, rows: Tensor) -> Tensor:
         self.calls += len(rows)

@@ -26,6 +26,7 @@ class Recorded:
         self.accumulates = accumulates
         self._function, self._parameters = function, [p for p in parameters if p.requires_grad]
         self._calls = 0
+        self._stream: torch.cuda.Stream | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: list[Tensor | None] = []
         self._loss = torch.empty(0)
@@ -34,7 +35,7 @@ class Recorded:
     def __call__(self, *inputs: Tensor | None) -> Tensor:
         self._calls += 1
         if self._calls <= _PLAIN:
-            return self._function(*inputs)
+            return self._plain(*inputs)
         if self._graph is None:
             self._graph = self._record(inputs)
         if not _alike(inputs, self._inputs):
@@ -45,12 +46,25 @@ class Recorded:
         total: Tensor = _Replay.apply(self, *self._parameters)  # type: ignore[no-untyped-call]
         return total
 
+    def _plain(self, *inputs: Tensor | None) -> Tensor:
+        """On the stream of the recording to come: the gradients of parameters belong to the stream of their first use,
+        for as long as a graph of that time lives, and a recording must not wait for another stream.
+        """
+        if not any(p.is_cuda for p in self._parameters):
+            return self._function(*inputs)
+        self._stream = self._stream or torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            loss = self._function(*inputs)
+        torch.cuda.current_stream().wait_stream(self._stream)
+        return loss
+
     def _record(self, inputs: Inputs) -> torch.cuda.CUDAGraph:
         self._inputs = [None if x is None else x.clone() for x in inputs]
         graph = torch.cuda.CUDAGraph()
         torch.clear_autocast_cache()  # weights are converted within the recording, not before
         # only this thread's calls belong to it: another one reads the next batch meanwhile
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
             loss = self._function(*self._inputs)
             gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
         torch.clear_autocast_cache()
