@@ -75,7 +75,7 @@ def test_public_names_exist_and_are_documented(package):
 
 
 SAMPLING = [
-    *("batch_size", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
+    *("batch_size", "compile", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
     *("steps", "temperature", "top_k", "top_p", "trim"),
 ]
 
