@@ -75,7 +75,21 @@ def test_public_names_exist_and_are_documented(package):
 
 
 SAMPLING = [
-    *("batch_size", "compile", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
+    *(
+        "batch_size",
+        "compile",
+        "gif",
+        "grid",
+        "guidance",
+        "html",
+        "json",
+        "label",
+        "option",
+        "out",
+        "rising",
+        "sampler",
+        "seed",
+    ),
     *("steps", "temperature", "top_k", "top_p", "trim"),
 ]
 
@@ -104,6 +118,10 @@ def test_the_command_line_is_this_and_no_more():
         "samplers": ["json", "length", "plot", "steps"],
         "eval": sorted([*EVALUATION, "choices", "detokeniser", "model", "protocol", "text", "whole"]),
         "compare": sorted([*EVALUATION, "first", "second"]),
+        "frontier": [
+            *("batch_size", "checker", "count", "features", "json", "judge", "model", "out", "samplers", "seed"),
+            *("split", "steps", "temperatures"),
+        ],
         "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],
     }

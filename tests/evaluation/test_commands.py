@@ -122,3 +122,61 @@ def test_bad_input_is_one_line(letters, subwords, words, message, capsys):
     assert err.count("\n") == 1
     assert out == ""
     assert os.listdir(letters)
+
+
+def frontier(capsys, run, tmp_path, *words):
+    code, out, err = command(capsys, "frontier", run, "--out", tmp_path / "frontier", "--json", *words)
+    return code, json.loads(out) if code == 0 else err
+
+
+def test_frontier_of_text(letters, capsys, tmp_path):
+    words = ("--samplers", "ancestral", "first-hitting", "--steps", 2, 4, "--temperatures", 1, 0.5, "-n", 6)
+    code, points = frontier(capsys, letters, tmp_path, *words, "--split", "valid")
+    assert code == 0
+    assert [(p["sampler"], p["steps"], p["temperature"]) for p in points] == [
+        ("real data", None, 1),
+        *(("ancestral", steps, temperature) for temperature in (1, 0.5) for steps in (2, 4)),
+        *(("first-hitting", None, temperature) for temperature in (1, 0.5)),
+    ]
+    real, hasty, *_, exact, _ = points
+    assert exact["calls"] == 16
+    assert set(real["values"]) == set(hasty["values"]) >= {"3-gram perplexity", "unigram entropy, bits"}
+    assert real["values"]["3-gram perplexity"]["value"] < hasty["values"]["3-gram perplexity"]["value"]
+    folder = tmp_path / "frontier"
+    assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG"
+    assert "| ancestral, 2 steps, temperature 0.5 |" in (folder / "frontier.md").read_text()
+    stored = {path: path.stat().st_mtime_ns for path in (folder / "points").iterdir()}
+    assert len(stored) == 6
+    (folder / "frontier.json").unlink()
+    again = frontier(capsys, letters, tmp_path, *words, "--split", "valid")
+    assert again == (0, points)  # finished points are not sampled again
+    assert {path: path.stat().st_mtime_ns for path in (folder / "points").iterdir()} == stored
+
+
+def test_frontier_of_pictures_and_molecules(pictures, molecules, capsys, tmp_path):
+    code, points = frontier(capsys, pictures, tmp_path / "a", "--steps", 2, "-n", 4)
+    assert code == 0
+    assert "Fréchet distance of pixels" in points[1]["values"]
+    pytest.importorskip("rdkit")
+    _, points = frontier(
+        capsys, molecules, tmp_path / "b", "--steps", 2, "-n", 4, "--checker", "smiles", "--split", "valid"
+    )
+    assert points[0]["values"]["valid"]["value"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--samplers", "best"), "best"),
+        (("-n", 1), "too few samples"),
+        (("--split", "tset"), "tset"),
+        (("--checker", "chess"), "unknown checker"),
+        (("--steps", 0), "steps"),
+    ],
+)
+def test_frontier_refuses(words, said, letters, capsys, tmp_path):
+    code, err = frontier(capsys, letters, tmp_path, *words)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "frontier").exists()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import linalg
 
+from unmask.evaluation.checkers import balanced_brackets
 from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall
-from unmask.evaluation.statistics import balanced_brackets, statistics, validity
+from unmask.evaluation.statistics import statistics, validity
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(400, 6))
@@ -52,6 +53,10 @@ def test_precision_and_recall():
     assert precision > 0.9
     assert 0.4 < recall < 0.65
     assert precision_recall(data, data + 100) == (0, 0)
+
+
+def test_mauve_of_a_set_with_itself_is_one():
+    assert mauve(A, A, seeds=8).mean == pytest.approx(1, abs=1e-9)
 
 
 def test_mauve_knows_same_from_different():

@@ -1,4 +1,4 @@
-"""The commands that measure a model: eval, compare, score."""
+"""The commands that measure a model: eval, compare, score, frontier."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,3 +141,54 @@ class Score:
         from . import score
 
         return score.run(self.model, self.text, self.draws, self.repeats, self.seed, self.html, self.json)
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Draw quality against network calls: samplers × steps × temperatures, judged alike, with real data beside them.
+
+    Text is judged by its variety, by a 3-gram model of the training data and, with --judge, by generative perplexity
+    and MAUVE; pictures by the distance of their features; anything by a checker. Stopped, the same command goes on.
+
+    Examples:
+      unmask frontier runs/shakespeare --samplers ancestral confidence --steps 8 32 128 -n 32
+      unmask frontier runs/gpt2 --temperatures 0.8 0.9 1.0 --judge gpt2-large
+      unmask frontier runs/cifar --features inception:weights-inception-2015-12-05-6726825d.pth -n 5000
+      unmask frontier runs/molecules --checker smiles
+    """
+
+    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The folder of a run."""
+    samplers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME …")] = ("ancestral",)
+    """See unmask samplers."""
+    steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = (8, 16, 32, 64, 128)
+    """For samplers that walk along a grid."""
+    temperatures: Annotated[tuple[float, ...], tyro.conf.arg(metavar="X …")] = (1.0,)
+    """Below 1: more likely tokens, less variety."""
+    count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 64
+    """Samples of each."""
+    split: str = "test"
+    """Real data to compare with: train, valid or test."""
+    judge: Annotated[str | None, optional("MODEL")] = None
+    """A causal language model of Hugging Face: a folder or an id."""
+    features: str = "pixels"
+    """Of pictures: pixels, inception:FILE (then the distance is FID), or MODULE:FUNCTION."""
+    checker: Annotated[str | None, optional("NAME")] = None
+    """brackets, sudoku or smiles."""
+    seed: int = 0
+    """Sample i depends on the seed and i only."""
+    batch_size: int = 64
+    """Samples at once."""
+    out: Annotated[Path | None, optional("DIR")] = None
+    """Where to write. Default: RUN/frontier."""
+    json: bool = False
+    """Print the figures as JSON and nothing else."""
+
+    def run(self) -> int:
+        from unmask.run.frontier import Frontier as Wanted
+
+        from . import frontier
+
+        wanted = Wanted(self.samplers, self.steps, self.temperatures, self.count, self.seed, self.batch_size)
+        by = frontier.By(self.judge, self.features, self.checker)
+        return frontier.run(self.model, wanted, by, self.split, self.out, self.json)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Protocol
 
 import tyro
 
-from .evaluation_commands import Compare, Eval, Score
+from .evaluation_commands import Compare, Eval, Frontier, Score
 from .flags import optional
 from .one_line import one_line
 from .sampling_commands import BenchSample, Infill, Sample, Samplers
@@ -218,6 +218,7 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "eval": Eval,
     "compare": Compare,
     "score": Score,
+    "frontier": Frontier,
     "bench train": BenchTrain,
     "bench sample": BenchSample,
 }

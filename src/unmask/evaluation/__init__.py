@@ -1,8 +1,11 @@
 """Evaluation: likelihoods with error bars, exact chain rules, and what a figure is compared with."""
 
 from .chain import ORDERS, Interval, chain_rule, order_bounds
+from .checkers import CHECKERS, balanced_brackets, find_checker, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
 from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall
+from .features import Extractor, extractor
+from .judge import Judge
 from .likelihood import (
     ESTIMATORS,
     Difference,
@@ -19,10 +22,11 @@ from .likelihood import (
 )
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
-from .statistics import TextStatistics, Validity, balanced_brackets, statistics, validity
+from .statistics import TextStatistics, Validity, statistics, validity
 from .surprise import surprise
 
 __all__ = [
+    "CHECKERS",
     "DETOKENISERS",
     "ESTIMATORS",
     "ORDERS",
@@ -30,8 +34,10 @@ __all__ = [
     "Accuracy",
     "Answered",
     "Difference",
+    "Extractor",
     "Figure",
     "Interval",
+    "Judge",
     "Mauve",
     "NGram",
     "Protocol",
@@ -47,6 +53,8 @@ __all__ = [
     "chain_rule",
     "compare",
     "estimator_for",
+    "extractor",
+    "find_checker",
     "find_detokeniser",
     "find_protocol",
     "frechet",
@@ -59,6 +67,7 @@ __all__ = [
     "read_questions",
     "repeats_for",
     "score",
+    "solved_sudoku",
     "statistics",
     "surprise",
     "validity",

@@ -127,7 +127,7 @@ def _area(p: Features, q: Features, scale: float, points: int = 500) -> float:
     mixture = weight * p + (1 - weight) * q
     x, y = (np.exp(-scale * _divergence(part, mixture)) for part in (q, p))
     x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
-    order = np.argsort(x, kind="stable")
+    order = np.lexsort((-y, x))  # where the two are alike all points lie at x = 1: down to the axis comes last
     x, y = x[order], y[order]
     return float((np.diff(x) * (y[1:] + y[:-1]) / 2).sum())
 

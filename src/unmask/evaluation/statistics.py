@@ -64,14 +64,3 @@ def validity(samples: Sequence[str], check: Callable[[str], bool], known: Iterab
     unique = len(different) / len(good) if good else math.nan
     novel = len(different - seen) / len(different) if different else math.nan
     return Validity(rate, (rate * (1 - rate) / len(samples)) ** 0.5, unique, novel)
-
-
-def balanced_brackets(text: str) -> bool:
-    """Whether (), [] and {} close what they open."""
-    pairs, opened = {")": "(", "]": "[", "}": "{"}, []
-    for character in text:
-        if character in pairs.values():
-            opened.append(character)
-        elif character in pairs and (not opened or opened.pop() != pairs[character]):
-            return False
-    return not opened

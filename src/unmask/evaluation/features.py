@@ -1,0 +1,70 @@
+"""Features of pictures, for the distances between sets of them. What they are decides what a distance may be called."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..mistakes import fail, require
+from .distances import Features
+from .inception import load_inception
+
+Images = NDArray[np.uint8]
+"""[n, H, W] grey or [n, H, W, 3] colour."""
+_SIDE = 16
+"""Pixel features are averaged to at most so many rows and columns: distances need more samples than features."""
+_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """Pictures → features [n, d]."""
+
+    name: str
+    """Of the features: "Inception" alone makes a Fréchet distance FID."""
+    of: Callable[[Images], Features]
+
+
+def extractor(wanted: str) -> Extractor:
+    """By name: pixels, inception:WEIGHTS (see `inception`), or MODULE:FUNCTION of your own."""
+    if wanted == "pixels":
+        return Extractor("pixels", _pixels)
+    kind, _, rest = wanted.partition(":")
+    known = "pixels, inception:FILE, MODULE:FUNCTION"
+    require(bool(rest), "unknown features", got=wanted, allowed=known, do="name one of them")
+    return Extractor("Inception", _inception(Path(rest))) if kind == "inception" else _yours(kind, rest)
+
+
+def _pixels(images: Images) -> Features:
+    """Blocks of pixels averaged, in 0..1."""
+    x = images.astype(np.float64).reshape(*images.shape[:3], -1) / 255
+    down, across = (max(1, -(-side // _SIDE)) for side in x.shape[1:3])
+    height, width = (x.shape[1] // down * down, x.shape[2] // across * across)
+    blocks = x[:, :height, :width].reshape(len(x), height // down, down, width // across, across, -1)
+    found: Features = blocks.mean((2, 4)).reshape(len(x), -1)
+    return found
+
+
+def _inception(weights: Path) -> Callable[[Images], Features]:
+    """Inception's 2,048 features, which FID and KID are defined by."""
+    network = load_inception(weights)
+
+    def features(images: Images) -> Features:
+        colour = images if images.ndim == 4 else np.repeat(images[..., None], 3, axis=-1)
+        rows = torch.from_numpy(colour).permute(0, 3, 1, 2)
+        parts = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
+        return np.concatenate([network(part).double().numpy() for part in parts])
+
+    return features
+
+
+def _yours(module: str, function: str) -> Extractor:
+    try:
+        found: Callable[[Images], Features] = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as problem:
+        fail("no such features", got=f"{module}:{function} ({problem})", allowed="MODULE:FUNCTION", do="check the name")
+    return Extractor(f"{module}:{function}", found)

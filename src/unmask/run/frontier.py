@@ -1,0 +1,191 @@
+"""Quality against network calls: samplers × steps × temperatures, judged alike, real data beside them.
+
+FOLDER/points/*.json    one point each; a stopped run goes on where it was
+FOLDER/frontier.json, .md, .png
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
+from ..files import written_whole
+from ..mistakes import extra, require
+from ..sampling import find
+from .model import Model, Sampling
+
+DATA = "real data"
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """What to try."""
+
+    samplers: tuple[str, ...] = ("ancestral",)
+    steps: tuple[int, ...] = (8, 16, 32, 64, 128)
+    temperatures: tuple[float, ...] = (1.0,)
+    count: int = 64
+    """Samples of each."""
+    seed: int = 0
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("samplers", "steps", "temperatures"):
+            require(bool(getattr(self, name)), f"no {name}", got="none", allowed="at least one", do="name some")
+        require(self.count >= 2, "too few samples", got=self.count, allowed=">= 2", do="use 64")
+        for name in self.samplers:
+            find(name)
+
+    def settings(self) -> Iterator[Sampling]:
+        """Every combination; samplers without a grid have no steps, so they are tried once per temperature."""
+        for name, temperature in product(self.samplers, self.temperatures):
+            for steps in self.steps if find(name).grid else self.steps[:1]:
+                yield Sampling(name, steps, seed=self.seed, temperature=temperature, batch_size=self.batch_size)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One way to sample, and what came of it."""
+
+    sampler: str
+    steps: int | None
+    """None: the sampler has no grid."""
+    temperature: float
+    samples: int
+    calls: float
+    """Network calls per sample."""
+    seconds: float
+    values: dict[str, Value]
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        if self.sampler == DATA:
+            return DATA
+        steps = "" if self.steps is None else f", {self.steps} steps"
+        return f"{self.sampler}{steps}, temperature {self.temperature:g}"
+
+
+def frontier(
+    model: Model,
+    wanted: Frontier,
+    yardsticks: Sequence[Yardstick],
+    data: Samples,
+    folder: Path,
+    about: dict[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Point]:
+    """The points, the real data first. about: what else decides the figures (checkpoint, judge); kept with them."""
+    settings = list(wanted.settings())
+    points = [_real(data, yardsticks)]
+    for number, sampling in enumerate(settings):
+        points.append(_point(model, sampling, wanted.count, yardsticks, folder / "points", about))
+        if progress is not None:
+            progress(number + 1, len(settings))
+    _write(folder, wanted, points, about)
+    return points
+
+
+def _real(data: Samples, yardsticks: Sequence[Yardstick]) -> Point:
+    return Point(DATA, None, 1.0, len(data.tokens), 0.0, 0.0, judged(data, yardsticks))
+
+
+def _point(
+    model: Model, sampling: Sampling, count: int, yardsticks: Sequence[Yardstick], folder: Path, about: dict[str, Any]
+) -> Point:
+    settings = asdict(sampling) | {"count": count} | about
+    path = folder / f"{hashlib.blake2b(json.dumps(settings).encode(), digest_size=8).hexdigest()}.json"
+    if path.exists():
+        found = json.loads(path.read_text())["point"]
+        return Point(**found | {"values": {name: Value(**value) for name, value in found["values"].items()}})
+    start = time.perf_counter()
+    sampled = model.fill(model.blank(count, sampling.seed), sampling)
+    seconds = time.perf_counter() - start
+    rows = list(sampled.tokens.cpu().numpy())
+    values = judged(samples_of(model, rows), yardsticks)
+    steps = sampling.steps if find(sampling.sampler).grid else None
+    point = Point(sampling.sampler, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values)
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(path, "w") as file:
+        file.write(json.dumps({"settings": settings, "point": asdict(point)}, indent=1) + "\n")
+    return point
+
+
+def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
+    """Rows with their texts, up to the end of text where rows differ in length."""
+    end = model.vocabulary.eos_id if model.facts.length_counts else None
+    cut = [row if end is None else row[: int((row == end).argmax())] if (row == end).any() else row for row in rows]
+    if len(model.facts.shape) > 1:
+        return Samples(rows, [])
+    return Samples(cut, [model.vocabulary.decode(row) for row in cut])
+
+
+# --------------------------------------------------------------------------------------------- results
+
+
+def _write(folder: Path, wanted: Frontier, points: Sequence[Point], about: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {"wanted": asdict(wanted), **about, "points": [asdict(point) for point in points]}
+    with written_whole(folder / "frontier.json", "w") as file:
+        file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    with written_whole(folder / "frontier.md", "w") as file:
+        file.write(markdown(points) + "\n")
+
+
+def shown(value: Value | None) -> str:
+    """With its interval."""
+    if value is None:
+        return ""
+    interval = "" if value.low is None else f" ({value.low:.4g}–{value.high:.4g})"
+    return f"{value.value:.4g}{interval}"
+
+
+def markdown(points: Sequence[Point]) -> str:
+    """A table, one row per point."""
+    names = list(dict.fromkeys(name for point in points for name in point.values))
+    lines = ["| | network calls | " + " | ".join(names) + " |", "|---" * (2 + len(names)) + "|"]
+    for point in points:
+        values = " | ".join(shown(point.values.get(name)) for name in names)
+        lines.append(f"| {point.title} | {point.calls:.1f} | {values} |")
+    return "\n".join(lines)
+
+
+def draw(points: Sequence[Point], path: Path) -> None:
+    """Every value against network calls, one line per sampler and temperature, real data as a level."""
+    extra("matplotlib", "plot", "drawing the frontier")
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for point in points for name in point.values))
+    across = min(3, len(names))
+    down = -(-len(names) // across)
+    picture = Figure(figsize=(4.4 * across, 3.3 * down), layout="constrained")
+    for place, name in enumerate(names, start=1):
+        _panel(picture.add_subplot(down, across, place), name, points)
+    picture.axes[0].legend(fontsize=7)
+    with written_whole(path) as file:
+        picture.savefig(file, format="png", dpi=130)
+
+
+def _panel(axes: Any, name: str, points: Sequence[Point]) -> None:
+    real, *others = (point for point in points if name in point.values or point.sampler == DATA)
+    if name in real.values:
+        axes.axhline(real.values[name].value, color="0.6", linestyle="--", label=DATA)
+    for sampler, temperature in dict.fromkeys((p.sampler, p.temperature) for p in others):
+        own = [p for p in others if (p.sampler, p.temperature) == (sampler, temperature)]
+        own.sort(key=lambda p: p.calls)
+        values = [p.values[name] for p in own]
+        below = [0.0 if v.low is None else v.value - v.low for v in values]
+        above = [0.0 if v.high is None else v.high - v.value for v in values]
+        label = f"{sampler}, temperature {temperature:g}"
+        calls = [p.calls for p in own]
+        axes.errorbar(
+            calls, [v.value for v in values], [below, above], marker="o", markersize=3, capsize=2, label=label
+        )
+    axes.set(xscale="log", xlabel="network calls per sample", title=name)
