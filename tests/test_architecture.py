@@ -95,7 +95,7 @@ SAMPLING = [
 
 
 EVALUATION = [
-    *("data", "draws", "estimator", "json", "raw", "repeats", "seed", "sequences", "split", "steps", "target_error"),
+    *("data", "draws", "estimator", "json", "raw", "repeats", "seed", "sequences", "split", "target_error"),
 ]
 
 
@@ -116,8 +116,10 @@ def test_the_command_line_is_this_and_no_more():
         "sample": sorted([*SAMPLING, "count", "length", "max_length", "min_length", "model"]),
         "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
         "samplers": ["json", "length", "plot", "steps"],
-        "eval": sorted([*EVALUATION, "choices", "detokeniser", "model", "protocol", "text", "whole"]),
-        "compare": sorted([*EVALUATION, "first", "second"]),
+        "eval": sorted(
+            [*EVALUATION, "choices", "detokeniser", "model", "orders", "protocol", "steps", "text", "whole"]
+        ),
+        "compare": sorted([*EVALUATION, "first", "second", "steps"]),
         "frontier": [
             *("batch_size", "checker", "count", "features", "json", "judge", "model", "out", "samplers", "seed"),
             *("split", "steps", "temperatures"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,3 +181,76 @@ def test_frontier_refuses(words, said, letters, capsys, tmp_path):
     assert said in err
     assert err.count("\n") == 1
     assert not (tmp_path / "frontier").exists()
+
+
+def test_steps_stand_beside_continuous_time(letters, capsys):
+    """The form of the paper's discretisation table; in Markdown and as a picture too."""
+    words = ("eval", letters, "--split", "valid", "--steps", 1, 8, "--draws", 8, "--repeats", 8)
+    code, out, _ = command(capsys, *words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert [one["steps"] for one in found] == [None, 1, 8]
+    continuous, one, eight = (one["bits_per_token"]["mean"] for one in found)
+    assert continuous < eight < one
+    _, out, _ = command(capsys, *words)
+    assert all(word in out for word in ("continuous time", "1 steps", "8 steps"))
+    (table,) = (letters / "evals").glob("valid-*-steps.md")
+    assert f"| 8 steps | {eight:.4f} ±" in table.read_text()
+    assert table.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_control_variate_changes_the_error_and_not_the_mean(letters):
+    run, how = Run.open(letters), {"draws": 16, "repeats": 8}
+    plain = evaluate(run, Evaluation("valid", **how))
+    controlled = evaluate(run, Evaluation("valid", estimator="controlled", **how))
+    apart = abs(plain.per_token.mean - controlled.per_token.mean)
+    assert apart < 5 * np.hypot(plain.per_token.monte_carlo, controlled.per_token.monte_carlo)  # false alarm 1e-6
+    assert controlled.per_token.monte_carlo < plain.per_token.monte_carlo
+
+
+def test_orders_hold_the_likelihood_between_bounds(letters, capsys):
+    words = ("eval", letters, "--split", "valid", "--orders", 6, "--sequences", 4)
+    code, out, _ = command(capsys, *words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["tighter_bound"]["mean"] <= found["bound"]["mean"]
+    assert found["other_side"]["mean"] < found["tighter_bound"]["mean"]
+    assert found["left_to_right"]["mean"] < 3
+    code, out, _ = command(capsys, *words)
+    assert code == 0
+    assert f"{found['tighter_bound']['mean']:.4f}" in out
+
+
+def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):
+    """Each computes half of the parts; the first says it."""
+    copy = tmp_path / "run"
+    shutil.copytree(letters, copy, ignore=shutil.ignore_patterns("evals"))
+    words = ["-m", "unmask", "eval", str(copy), "--split", "train", "--json"]
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+    done = subprocess.run(start, capture_output=True, text=True, timeout=120, check=True)
+    found = json.loads(done.stdout)
+    _, out, _ = command(capsys, "eval", letters, "--split", "train", "--json")
+    alone = json.loads(out)
+    assert found["sequences"] > 256  # more than one part
+    assert found == alone
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--steps", 0), "steps"),
+        (("--orders", 1), "too few orders"),
+        (("--estimator", "best"), "estimator"),
+    ],
+)
+def test_eval_refuses(words, said, letters, capsys):
+    code, _, err = command(capsys, "eval", letters, "--split", "valid", *words)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_orders_need_rows_of_one_length(molecules, capsys):
+    code, _, err = command(capsys, "eval", molecules, "--split", "valid", "--orders", 2)
+    assert code == 2
+    assert "orders need rows of one length" in err

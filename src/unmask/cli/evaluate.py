@@ -2,30 +2,66 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from unmask.evaluation import Difference, bits, compare, perplexity
-from unmask.run import Run, load
+from unmask.run import Run, load, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
+from unmask.run.orders import order_interval
 from unmask.run.zero_shot import ZeroShot, choices, zero_shot
+from unmask.training.world import ALONE, World, joined
 
 
-def run(folder: Path, wanted: Evaluation, as_json: bool) -> int:
-    """Measure one model."""
-    console = Console(quiet=as_json)
-    result = _measured(folder, wanted, console)
+def run(folder: Path, wanted: Sequence[Evaluation], as_json: bool) -> int:
+    """Measure one model, in continuous time and with the numbers of steps that are wanted."""
+    with joined("cuda" if torch.cuda.is_available() else "cpu") as world:
+        console = Console(quiet=as_json or not world.first)
+        results = [_measured(folder, one, console, world) for one in wanted]
+        if not world.first:
+            return 0
+        place = folder / "evals"
+        name = results[0].name if len(results) == 1 else f"{results[0].name}-steps"
+        written = [place / f"{result.name}.json" for result in results] + report.write(results, place, name)
     if as_json:
-        print(json.dumps(result.document()))
+        documents = [result.document() for result in results]
+        print(json.dumps(documents[0] if len(results) == 1 else documents))
         return 0
-    _show(result, console)
-    console.print(f"wrote {folder / 'evals' / result.name}.json", highlight=False, soft_wrap=True)
+    _show(results, console)
+    console.print("wrote " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
+    return 0
+
+
+def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> int:
+    """Hold the likelihood between two bounds."""
+    console = Console(quiet=as_json)
+    with _bar(console, f"{folder}: {wanted.split}") as progress:
+        found = order_interval(Run.open(folder), wanted, orders, progress)
+    if as_json:
+        print(json.dumps(found))
+        return 0
+    rows = {
+        "bound": "the bound, a mean over orders",
+        "tighter_bound": f"bound from {orders} orders together",
+        "other_side": "bound from the other side",
+        "left_to_right": "exactly, from left to right",
+    }
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("bits per token", "mean", "± error"):
+        table.add_column(column, justify="left" if column == "bits per token" else "right")
+    for key, title in rows.items():
+        vacuous = key == "other_side" and found[key]["mean"] <= 0  # as easily with too few orders
+        cells = ("says nothing", "") if vacuous else (f"{found[key]['mean']:.4f}", f"{found[key]['error']:.4f}")
+        table.add_row(title, *cells)
+    console.print(table)
+    console.print(f"wrote {folder / 'evals' / found['name']}.json", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -103,29 +139,29 @@ def verdict(difference: Difference, first: str, second: str) -> str:
     return f"difference {size}: {second if difference.mean > 0 else first} is better"
 
 
-def _measured(folder: Path, wanted: Evaluation, console: Console) -> Result:
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{folder}: {wanted.split}")
-        return evaluate(
-            Run.open(folder), wanted, lambda done, total: progress.update(task, completed=done, total=total)
-        )
+def _measured(folder: Path, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
+    what = "" if wanted.steps is None else f", {wanted.steps} steps"
+    with _bar(console, f"{folder}: {wanted.split}{what}") as progress:
+        return evaluate(Run.open(folder), wanted, progress, world)
 
 
-def _show(result: Result, console: Console) -> None:
+def _show(results: Sequence[Result], console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in ("", "mean", "± error", "± Monte Carlo only"):
         table.add_column(column, justify="left" if not column else "right")
-    units = {"token": result.per_token, "character": result.per_character, "byte": result.per_byte}
-    for name, figure in units.items():
-        if figure is not None:
-            shown = bits(figure)
-            table.add_row(f"bits per {name}", f"{shown.mean:.4f}", f"{shown.error:.4f}", f"{shown.monte_carlo:.4f}")
-    value, low, high = perplexity(result.per_token)
-    table.add_row("perplexity per token", f"{value:.3f}", f"{low:.3f}–{high:.3f}", "")
+    for result in results:
+        if len(results) > 1:
+            table.add_row(f"[bold]{report.kind(result)}[/]")
+        for name, shown in report.figures(result).items():
+            table.add_row(name, f"{shown.mean:.4f}", f"{shown.error:.4f}", f"{shown.monte_carlo:.4f}")
+        value, low, high = perplexity(result.per_token)
+        table.add_row("perplexity per token", f"{value:.3f}", f"{low:.3f}–{high:.3f}", "")
     console.print(table)
-    kind = "continuous time" if result.settings["steps"] is None else f"{result.settings['steps']} steps"
+    first = results[0]
+    calls = sum(result.scores.calls for result in results)
     console.print(
-        f"{len(result.scores.nats):,} sequences, {int(result.scores.tokens.sum()):,} tokens, "
-        f"{result.scores.calls:,} network calls; {kind}, {result.settings['estimator']}",
+        f"{len(first.scores.nats):,} sequences, {int(first.scores.tokens.sum()):,} tokens, {calls:,} network calls; "
+        + ", ".join(map(report.kind, results))
+        + f", {first.settings['estimator']}",
         highlight=False,
     )

@@ -22,16 +22,15 @@ class EvaluationFlags:
     """A folder of prepared data with the model's vocabulary. Default: the run's own."""
     sequences: Annotated[int | None, optional("N")] = None
     """Only the first N."""
-    estimator: Literal["exact-k", "paper"] = "exact-k"
-    """How masks are drawn: stratified exact-k, or the paper's way, which needs many more network calls."""
+    estimator: Literal["exact-k", "controlled", "paper"] = "exact-k"
+    """How masks are drawn: stratified exact-k, the same with a control variate fitted on training data (fewer calls
+    for many draws), or the paper's way, which needs many more."""
     draws: int = 4
     """Evaluations of a sequence spread over the time axis together."""
     repeats: int = 4
     """Independent groups of them, for the error."""
     target_error: Annotated[float | None, optional("BITS")] = None
     """Choose the repeats for this Monte-Carlo error in bits per token."""
-    steps: Annotated[int | None, optional("T")] = None
-    """The bound of a sampler with T steps. Default: continuous time."""
     raw: bool = False
     """The plain weights instead of their average."""
     seed: int = 0
@@ -39,7 +38,7 @@ class EvaluationFlags:
     json: bool = False
     """Print the figures as JSON and nothing else."""
 
-    def evaluation(self) -> "Evaluation":
+    def evaluation(self, steps: int | None = None) -> "Evaluation":
         """As the library wants it."""
         from unmask.run.evaluate import Evaluation
 
@@ -51,7 +50,7 @@ class EvaluationFlags:
             draws=self.draws,
             repeats=self.repeats,
             target_error=self.target_error,
-            steps=self.steps,
+            steps=steps,
             average=not self.raw,
             seed=self.seed,
         )
@@ -64,13 +63,19 @@ class Eval(EvaluationFlags):
     Stopped, the same command goes on. Examples:
       unmask eval runs/shakespeare
       unmask eval runs/shakespeare --split valid --target-error 0.005
-      unmask eval runs/shakespeare --steps 1000
+      unmask eval runs/shakespeare --steps 100 1000 10000
+      unmask eval runs/shakespeare --orders 8 --sequences 16
+      torchrun --nproc-per-node 8 -m unmask eval runs/gpt2
       unmask eval runs/gpt2 --text wiki.test.tokens --detokeniser wikitext --protocol sedd
       unmask eval runs/gpt2 --choices hellaswag_val.jsonl
     """
 
     model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The folder of a run."""
+    steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = ()
+    """The bounds of samplers with so many steps, beside that in continuous time."""
+    orders: Annotated[int | None, optional("K")] = None
+    """Hold the likelihood between two bounds from K random orders; a network call for each token and order."""
     text: Annotated[Path | None, optional("FILE")] = None
     """A text the model was not trained on (lines, or JSON lines with "text"), measured by a named protocol."""
     protocol: Literal["sedd", "mdlm", "md4"] = "sedd"
@@ -92,7 +97,9 @@ class Eval(EvaluationFlags):
             )
         if self.choices is not None:
             return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), self.json)
-        return evaluate.run(self.model, self.evaluation(), self.json)
+        if self.orders is not None:
+            return evaluate.run_orders(self.model, self.evaluation(), self.orders, self.json)
+        return evaluate.run(self.model, [self.evaluation(steps) for steps in (None, *self.steps)], self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +113,13 @@ class Compare(EvaluationFlags):
     """The folder of a run."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_B")]
     """The folder of another."""
+    steps: Annotated[int | None, optional("T")] = None
+    """The bounds of a sampler with T steps. Default: continuous time."""
 
     def run(self) -> int:
         from . import evaluate
 
-        return evaluate.run_comparison(self.first, self.second, self.evaluation(), self.json)
+        return evaluate.run_comparison(self.first, self.second, self.evaluation(self.steps), self.json)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A bound with its error bar: the NELBO of given sequences under any denoiser and any estimator."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,13 +83,18 @@ def estimate_nelbo(
 
 
 def _repeated(x: Any, batch: int, times: int) -> Any:
-    """Each sequence's entry `times` times, in tensors and in tuples, lists and dicts of them."""
+    """Each sequence's entry `times` times."""
+    return _mapped(x, batch, lambda entries: entries.repeat_interleave(times, 0))
+
+
+def _mapped(x: Any, batch: int, function: Callable[[Tensor], Tensor]) -> Any:
+    """Every tensor with an entry for each sequence changed, also within tuples, lists and dicts."""
     if isinstance(x, Tensor) and x.ndim and len(x) == batch:
-        return x.repeat_interleave(times, 0)
+        return function(x)
     if isinstance(x, dict):
-        return {key: _repeated(value, batch, times) for key, value in x.items()}
+        return {key: _mapped(value, batch, function) for key, value in x.items()}
     if isinstance(x, tuple | list):
-        return type(x)(_repeated(value, batch, times) for value in x)
+        return type(x)(_mapped(value, batch, function) for value in x)
     return x
 
 
@@ -109,17 +115,22 @@ def fit_surprise(
     seed: int = 0,
     valid: Tensor | None = None,
     condition: Any = None,
+    chunk: int = 64,
 ) -> Tensor:
     """The denoiser's mean loss on each token, [V]: a baseline for `Controlled`, to be used with β = 1.
 
     Fit it on other sequences (or another seed) than it is used on, or the estimate is no longer unbiased.
-    Tokens that never occur get the mean over those that do.
+    Tokens that never occur get the mean over those that do. chunk: sequences at once, for the sake of memory.
     """
-    rows, valid_rows, condition = (_repeated(x, len(x_0), draws) for x in (x_0, valid, condition))
-    streams = Streams(seed, _row_numbers(x_0, None, draws)).fork("pilot")
-    draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
-    logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, condition)[draw.mask]
-    losses, tokens = cross_entropy(logits, Rows.of(rows, draw.mask)).double(), rows[draw.mask].long()
-    total = losses.new_zeros(estimator.process.vocab_size).index_add(0, tokens, losses)
-    count = torch.bincount(tokens, minlength=estimator.process.vocab_size)
-    return torch.where(count > 0, total / count, losses.mean())
+    vocab_size, numbers = estimator.process.vocab_size, torch.arange(len(x_0), device=x_0.device)
+    total, count = (torch.zeros(vocab_size, dtype=torch.float64, device=x_0.device) for _ in range(2))
+    for start in range(0, len(x_0), chunk):
+        own, *others = _mapped((x_0, valid, condition), len(x_0), lambda x, at=start: x[at : at + chunk])  # type: ignore[misc]
+        rows, valid_rows, given = _repeated((own, *others), len(own), draws)
+        streams = Streams(seed, _row_numbers(own, numbers[start : start + chunk], draws)).fork("pilot")
+        draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
+        logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, given)[draw.mask]
+        tokens = rows[draw.mask].long()
+        total.index_add_(0, tokens, cross_entropy(logits, Rows.of(rows, draw.mask)).double())
+        count += torch.bincount(tokens, minlength=vocab_size)
+    return torch.where(count > 0, total / count, total.sum() / count.sum())

@@ -106,10 +106,13 @@ class Interval:
     """Below −log p on average: log ψ + p̂/ψ − 1 ≥ log p for any ψ, here the mean over the other half of the orders."""
 
 
-def order_bounds(predict: Predictor, process: Process, x_0: Tensor, *, orders: int, seed: int = 0) -> Interval:
-    """From `orders` random orders."""
+def order_bounds(
+    predict: Predictor, process: Process, x_0: Tensor, *, orders: int, seed: int = 0, index: Tensor | None = None
+) -> Interval:
+    """From `orders` random orders; `index`: which sequences these are [B], so that they get their own orders."""
     require(orders >= 2, "too few orders", got=orders, allowed=">= 2", do="use 8")
-    streams = (Streams(seed, len(x_0), k, x_0.device) for k in range(orders))
+    numbers = torch.arange(len(x_0), device=x_0.device) if index is None else index
+    streams = (Streams(seed, numbers, k) for k in range(orders))
     found = torch.stack([chain_rule(predict, process, x_0, own) for own in streams])
     first, second = found[: orders // 2], found[orders // 2 :]
     log_psi = -mean_likelihood(first)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..core import (
     ContinuousTime,
+    Controlled,
     Estimator,
     ExactK,
     PowerK,
@@ -108,26 +109,48 @@ def bits(nats: Figure) -> Figure:
 # ----------------------------------------------------------------------------------------- estimators
 
 
-def _continuous(process: Process) -> Estimator:
+Fit = Callable[[Estimator], Tensor]
+"""What each token costs on average [V], measured by an estimator on other data: the baseline of a control variate."""
+
+
+def _continuous(process: Process, fit: Fit | None) -> Estimator:
+    del fit
     return TokenTime(process) if process.schedule.per_token else ExactK(process, balanced, PowerK(0.5))
 
 
-def _paper(process: Process) -> Estimator:
+def _controlled(process: Process, fit: Fit | None) -> Estimator:
+    ours = _continuous(process, fit)
+    if fit is None or process.schedule.per_token:
+        allowed = "one schedule for all tokens, and training data to fit it on"
+        fail("there is no control variate here", got="neither or one", allowed=allowed, do="use exact-k")
+    return Controlled(ours, fit(ours), 1.0)
+
+
+def _paper(process: Process, fit: Fit | None) -> Estimator:
+    del fit
     return TokenTime(process, lattice) if process.schedule.per_token else ContinuousTime(process, lattice)
 
 
-ESTIMATORS: dict[str, Callable[[Process], Estimator]] = {"exact-k": _continuous, "paper": _paper}
-"""By name: stratified exact-k with k^-½ (the default), and the paper's low-discrepancy times with independent masks."""
+ESTIMATORS: dict[str, Callable[[Process, Fit | None], Estimator]] = {
+    "exact-k": _continuous,
+    "controlled": _controlled,
+    "paper": _paper,
+}
+"""By name: stratified exact-k with k^-½ (the default), the same with a control variate, and the paper's low-discrepancy
+times with independent masks.
+"""
 
 
-def estimator_for(process: Process, name: str = "exact-k", steps: int | None = None) -> Estimator:
+def estimator_for(
+    process: Process, name: str = "exact-k", steps: int | None = None, fit: Fit | None = None
+) -> Estimator:
     """In continuous time, or, with `steps`, the bound of a sampler that takes so many on the uniform grid."""
     if steps is not None:
         grid = uniform_grid(steps)
         return TokenSteps(process, grid) if process.schedule.per_token else Steps(process, grid)
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
-    return ESTIMATORS[name](process)
+    return ESTIMATORS[name](process, fit)
 
 
 # ---------------------------------------------------------------------------------------------- scores

@@ -2,7 +2,9 @@
 
 RUN/evals/NAME/settings.json    what decides the figures
 RUN/evals/NAME/part-00000.npz   the scores of some sequences
-RUN/evals/NAME.json, .md        the result
+RUN/evals/NAME.json, .md, .png  the result
+
+Several ranks (`torchrun`) divide the parts among themselves; the folder of the run is theirs together.
 """
 
 import hashlib
@@ -16,13 +18,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from ..core import Estimator, fit_surprise
 from ..data import Dataset, Split
 from ..data.vocabulary import Integers
 from ..evaluation import Figure, Scores, Sequences, bits, estimator_for, per_unit, perplexity, repeats_for, score
 from ..files import written_whole
 from ..mistakes import require
 from ..training import charge_chunks, checkpoint
+from ..training.loss import LOGITS
+from ..training.world import ALONE, World
 from .folder import Run
 from .model import Model, load
 
@@ -32,6 +38,8 @@ _PILOT = 32
 """Sequences from which the number of draws is chosen."""
 _ROWS = 64
 """Evaluations at once."""
+_FITTED = 48
+"""Training sequences that a control variate is fitted on."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Evaluation:
     sequences: int | None = None
     """The first so many; None: all."""
     estimator: str = "exact-k"
-    """exact-k, or paper."""
+    """exact-k, controlled or paper."""
     draws: int = 4
     """Evaluations spread over the time axis together."""
     repeats: int = 4
@@ -98,36 +106,61 @@ Progress = Callable[[int, int], None]
 """(sequences done, of so many)."""
 
 
-def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None) -> Result:
+def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, world: World = ALONE) -> Result:
     """The bound of a split under a run's model; finished parts are read, the others computed."""
-    model = load(run.folder, average=wanted.average)
-    split = _split(run, model, wanted)
+    device = torch.device("cuda", world.local) if torch.cuda.is_available() else torch.device("cpu")
+    model = load(run.folder, average=wanted.average, device=device)
+    split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or len(split))
     require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
+    estimator = _estimator(run, model, wanted)
     if wanted.target_error is not None:
-        wanted = _with_repeats(model, split, wanted, count)
-    settings = _settings(run, wanted)
+        wanted = _with_repeats(model, split, estimator, wanted, count)
+    settings = settings_of(run, wanted)
     name = f"{wanted.split}-{hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()}"
     folder = run.folder / "evals" / name
     folder.mkdir(parents=True, exist_ok=True)
     with written_whole(folder / "settings.json", "w") as file:
         file.write(json.dumps(settings, indent=1) + "\n")
-    parts = []
-    for start in range(0, count, _PART):
-        end = min(start + _PART, count)
-        parts.append(_part(folder, model, split, wanted, start, end))
+    starts = range(0, count, _PART)
+    for number, start in enumerate(starts[world.rank :: world.size], start=1):
+        _part(folder, model, split, estimator, wanted, start, min(start + _PART, count))
         if progress is not None:
-            progress(end, count)
+            progress(min(number * world.size * _PART, count), count)
+    world.sum_(torch.zeros(1, device=device))  # all parts are there when all ranks are here
+    ends = (min(start + _PART, count) for start in starts)
+    parts = (_part(folder, model, split, estimator, wanted, *part) for part in zip(starts, ends, strict=True))
     scores = Scores.joined(parts)
     characters, size = _units(model, split, count)
     per = [None if units is None else per_unit(scores, units) for units in (characters, size)]
     result = Result(name, settings, scores, per_unit(scores, scores.tokens), *per)
-    with written_whole(run.folder / "evals" / f"{name}.json", "w") as file:
-        file.write(json.dumps(result.document(), indent=1) + "\n")
+    if world.first:
+        with written_whole(run.folder / "evals" / f"{name}.json", "w") as file:
+            file.write(json.dumps(result.document(), indent=1) + "\n")
     return result
 
 
-def _split(run: Run, model: Model, wanted: Evaluation) -> Split:
+def _estimator(run: Run, model: Model, wanted: Evaluation) -> Estimator:
+    """By name; a control variate is fitted on sequences of the training split."""
+
+    def fit(estimator: Estimator) -> Tensor:
+        train = Dataset(run.config.data).split("train", run.config.length)
+        (batch,) = batches(model, train, 0, min(_FITTED, len(train)), _FITTED)
+        return fit_surprise(
+            model.network,
+            batch.tokens,
+            estimator,
+            draws=8,
+            valid=batch.valid,
+            condition=batch.label,
+            chunk=max(1, LOGITS // (8 * batch.tokens[0].numel() * model.network.vocab_size)),
+        )
+
+    return estimator_for(model.process, wanted.estimator, wanted.steps, fit)
+
+
+def split_of(run: Run, model: Model, wanted: Evaluation) -> Split:
+    """The data to measure; it must have the model's vocabulary."""
     dataset = Dataset(wanted.data or run.config.data)
     same = dataset.vocabulary.to_json() == model.vocabulary.to_json()
     require(
@@ -141,7 +174,7 @@ def _split(run: Run, model: Model, wanted: Evaluation) -> Split:
     return split
 
 
-def _settings(run: Run, wanted: Evaluation) -> dict[str, Any]:
+def settings_of(run: Run, wanted: Evaluation) -> dict[str, Any]:
     """What decides the figures, apart from the number of sequences."""
     path = checkpoint.newest(run.checkpoints)
     settings = asdict(wanted) | {"checkpoint": path.name if path else None}
@@ -150,22 +183,25 @@ def _settings(run: Run, wanted: Evaluation) -> dict[str, Any]:
     return settings
 
 
-def _part(folder: Path, model: Model, split: Split, wanted: Evaluation, start: int, end: int) -> Scores:
+def _part(
+    folder: Path, model: Model, split: Split, estimator: Estimator, wanted: Evaluation, start: int, end: int
+) -> Scores:
     path = folder / f"part-{start:09d}-{end:09d}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as found:
             return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]))
-    scores = Scores.joined(_scores(model, split, wanted, start, end))
+    scores = Scores.joined(_scores(model, split, estimator, wanted, start, end))
     with written_whole(path) as file:
         np.savez(file, nats=scores.nats, error=scores.error, tokens=scores.tokens, calls=np.array(scores.calls))
     return scores
 
 
-def _scores(model: Model, split: Split, wanted: Evaluation, start: int, end: int) -> Iterator[Scores]:
-    estimator = estimator_for(model.process, wanted.estimator, wanted.steps)
+def _scores(
+    model: Model, split: Split, estimator: Estimator, wanted: Evaluation, start: int, end: int
+) -> Iterator[Scores]:
     yield from score(
         model.network,
-        _batches(model, split, start, end, max(1, _ROWS // wanted.draws)),
+        batches(model, split, start, end, max(1, _ROWS // wanted.draws)),
         estimator,
         draws=wanted.draws,
         repeats=wanted.repeats,
@@ -174,7 +210,8 @@ def _scores(model: Model, split: Split, wanted: Evaluation, start: int, end: int
     )
 
 
-def _batches(model: Model, split: Split, start: int, end: int, size: int) -> Iterator[Sequences]:
+def batches(model: Model, split: Split, start: int, end: int, size: int) -> Iterator[Sequences]:
+    """Rows start..end of a split where the model is, at most `size` at a time."""
     for first in range(start, end, size):
         rows = np.arange(first, min(first + size, end))
         batch = split.read(rows)
@@ -186,9 +223,9 @@ def _batches(model: Model, split: Split, start: int, end: int, size: int) -> Ite
         yield Sequences(tokens, torch.from_numpy(rows).to(model.device), valid, label)  # type: ignore[arg-type]
 
 
-def _with_repeats(model: Model, split: Split, wanted: Evaluation, count: int) -> Evaluation:
+def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Evaluation, count: int) -> Evaluation:
     """As many repeats as the target error takes, judged by a few sequences."""
-    pilot = Scores.joined(_scores(model, split, wanted, 0, min(_PILOT, count)))
+    pilot = Scores.joined(_scores(model, split, estimator, wanted, 0, min(_PILOT, count)))
     target = math.inf if wanted.target_error is None else wanted.target_error
     values = asdict(wanted) | {"repeats": repeats_for(pilot, wanted.repeats, count, target)}
     return Evaluation(**values)

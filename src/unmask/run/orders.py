@@ -1,0 +1,76 @@
+"""The likelihood itself, held between two bounds, from random orders and the exact chain rule."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core import Streams
+from ..evaluation import Figure, Scores, bits, chain_rule, order_bounds, per_unit
+from ..files import written_whole
+from ..mistakes import require
+from ..sampling import Predictor
+from .evaluate import Evaluation, Progress, batches, settings_of, split_of
+from .folder import Run
+from .model import Model, load
+
+_TOGETHER = 16
+"""Sequences at once."""
+_FEW = 32
+"""Sequences unless a number is given: every one takes a network call per token and order."""
+
+
+def order_interval(run: Run, wanted: Evaluation, orders: int, progress: Progress | None = None) -> dict[str, Any]:
+    """Bits per token: the bound as a mean over orders, the tighter one from all of them together, one from the other
+    side, and the exact chain rule from left to right.
+    """
+    model = load(run.folder, average=wanted.average)
+    split = split_of(run, model, wanted)
+    count = min(len(split), wanted.sequences or _FEW)
+    settings = settings_of(run, wanted) | {"orders": orders, "sequences": count}
+    name = f"orders-{wanted.split}-{hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()}"
+    path = run.folder / "evals" / f"{name}.json"
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
+    rows = list(_bounds(model, split, count, orders, wanted.seed, progress))
+    values, tokens = np.concatenate([r for r, _ in rows], axis=1), np.concatenate([t for _, t in rows])
+    figures = [_figure(nats, tokens) for nats in values]
+    names = ("bound", "tighter_bound", "other_side", "left_to_right")
+    document = settings | {"name": name} | {n: asdict(bits(f)) for n, f in zip(names, figures, strict=True)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path, "w") as file:
+        file.write(json.dumps(document, indent=1) + "\n")
+    return document
+
+
+def _bounds(
+    model: Model, split: Any, count: int, orders: int, seed: int, progress: Progress | None
+) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Nats [4, B] of some sequences, and their tokens [B]."""
+    for batch in batches(model, split, 0, count, _TOGETHER):
+        require(
+            batch.valid is None or bool(batch.valid.all()),
+            "orders need rows of one length",
+            got="rows that differ in length",
+            allowed="running text, or pictures",
+            do="use the bound",
+        )
+        predict = Predictor(model.network, model.process.mask_id, batch.label)
+        found = order_bounds(predict, model.process, batch.tokens, orders=orders, seed=seed, index=batch.index)
+        own = Streams(seed, batch.index)
+        straight = chain_rule(predict, model.process, batch.tokens, own, order="left-to-right")
+        done = int(batch.index[-1]) + 1
+        if progress is not None:
+            progress(done, count)
+        nats = torch.stack([found.elbo, found.upper, found.lower, straight]).numpy()
+        yield nats, np.full(len(batch.tokens), batch.tokens[0].numel())
+
+
+def _figure(nats: np.ndarray[Any, Any], tokens: np.ndarray[Any, Any]) -> Figure:
+    return per_unit(Scores(nats, np.zeros(len(nats)), tokens, 0), tokens)

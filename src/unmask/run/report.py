@@ -1,0 +1,83 @@
+"""The result of evaluations for people: a table in Markdown and a picture, beside the JSON."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..evaluation import Figure, bits, perplexity
+from ..files import written_whole
+from .evaluate import Result
+
+
+def figures(result: Result) -> dict[str, Figure]:
+    """Bits by unit."""
+    units = {"token": result.per_token, "character": result.per_character, "byte": result.per_byte}
+    return {f"bits per {name}": bits(figure) for name, figure in units.items() if figure is not None}
+
+
+def kind(result: Result) -> str:
+    """Whose bound it is."""
+    steps = result.settings["steps"]
+    return "continuous time" if steps is None else f"{steps:,} steps"
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """A table, a row for each bound, and how it was made."""
+    first = results[0]
+    names = list(figures(first))
+    lines = ["| | " + " | ".join(names) + " | perplexity per token (95 %) |", "|---" * (2 + len(names)) + "|"]
+    for result in results:
+        cells = [f"{figure.mean:.4f} ± {figure.error:.4f}" for figure in figures(result).values()]
+        value, low, high = perplexity(result.per_token)
+        lines.append(f"| {kind(result)} | " + " | ".join(cells) + f" | {value:.3f} ({low:.3f}–{high:.3f}) |")
+    scores = first.scores
+    settings = ", ".join(f"{name} {value}" for name, value in first.settings.items() if name != "steps")
+    count = f"{len(scores.nats):,} sequences, {int(scores.tokens.sum()):,} tokens, {scores.calls:,} network calls each."
+    return "\n".join([*lines, "", f"± is one standard error over sequences. {count} {settings}."])
+
+
+def write(results: Sequence[Result], folder: Path, name: str) -> list[Path]:
+    """NAME.md, and NAME.png where there is something to draw with."""
+    path = folder / f"{name}.md"
+    with written_whole(path, "w") as file:
+        file.write(markdown(results) + "\n")
+    if importlib.util.find_spec("matplotlib") is None:
+        return [path]
+    return [path, _draw(results, folder / f"{name}.png")]
+
+
+def _draw(results: Sequence[Result], path: Path) -> Path:
+    """How much single sequences cost; and, with several numbers of steps, the bound against them."""
+    from matplotlib.figure import Figure as Picture
+
+    panels = 1 + (len(results) > 1)
+    picture = Picture(figsize=(5.2 * panels, 3.4), layout="constrained")
+    _histogram(picture.add_subplot(1, panels, 1), results[0])
+    if panels > 1:
+        _against_steps(picture.add_subplot(1, panels, 2), results)
+    with written_whole(path) as file:
+        picture.savefig(file, format="png", dpi=130)
+    return path
+
+
+def _histogram(axes: Any, result: Result) -> None:
+    each = result.scores.nats / result.scores.tokens / np.log(2)
+    mean = bits(result.per_token)
+    axes.hist(each, bins=min(60, max(5, len(each) // 10)), color="0.75")
+    axes.axvline(mean.mean, color="C0", label=f"{mean.mean:.4f} ± {mean.error:.4f}")
+    axes.set(xlabel="bits per token", ylabel="sequences", title=f"{result.settings['split']}, {kind(result)}")
+    axes.legend()
+
+
+def _against_steps(axes: Any, results: Sequence[Result]) -> None:
+    stepped = [(result.settings["steps"], bits(result.per_token)) for result in results if result.settings["steps"]]
+    steps, found = zip(*stepped, strict=True)
+    axes.errorbar(steps, [f.mean for f in found], [1.96 * f.monte_carlo for f in found], marker="o", capsize=3)
+    for result in results:
+        if result.settings["steps"] is None:
+            axes.axhline(bits(result.per_token).mean, color="0.5", linestyle="--", label="continuous time")
+    axes.set(xscale="log", xlabel="steps of the sampler", ylabel="bits per token", title="bound (± Monte Carlo, 95 %)")
+    axes.legend()
