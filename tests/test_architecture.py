@@ -60,6 +60,7 @@ ALIASES = {
     "Objective",
 } | {
     "SAMPLERS",
+    "SETS",
     "SIZES",
     "Without",
 }
@@ -75,8 +76,21 @@ def test_public_names_exist_and_are_documented(package):
 
 
 SAMPLING = [
-    *("batch_size", "compile", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
-    *("steps", "temperature", "top_k", "top_p", "trim"),
+    *(
+        "batch_size",
+        "compile",
+        "gif",
+        "grid",
+        "guidance",
+        "html",
+        "json",
+        "label",
+        "option",
+        "out",
+        "rising",
+        "sampler",
+    ),
+    *("seed", "steps", "temperature", "top_k", "top_p", "trim"),
 ]
 
 
@@ -102,7 +116,7 @@ def test_the_command_line_is_this_and_no_more():
         "sample": sorted([*SAMPLING, "count", "length", "max_length", "min_length", "model"]),
         "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
         "samplers": ["json", "length", "plot", "steps"],
-        "eval": sorted([*EVALUATION, "choices", "detokeniser", "model", "protocol", "text", "whole"]),
+        "eval": sorted([*EVALUATION, "choices", "detokeniser", "model", "protocol", "sets", "text", "whole"]),
         "compare": sorted([*EVALUATION, "first", "second"]),
         "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from unmask.run.evaluate import Evaluation
 
 
+Detokeniser = Literal["none", "wikitext", "ptb", "lm1b", "lambada", "papers"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationFlags:
     """What eval and compare have in common."""
@@ -66,17 +69,23 @@ class Eval(EvaluationFlags):
       unmask eval runs/shakespeare --split valid --target-error 0.005
       unmask eval runs/shakespeare --steps 1000
       unmask eval runs/gpt2 --text wiki.test.tokens --detokeniser wikitext --protocol sedd
+      unmask eval runs/gpt2 --text lambada
+      unmask eval runs/gpt2 --text all --sets downloads
       unmask eval runs/gpt2 --choices hellaswag_val.jsonl
     """
 
     model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The folder of a run."""
-    text: Annotated[Path | None, optional("FILE")] = None
-    """A text the model was not trained on (lines, or JSON lines with "text"), measured by a named protocol."""
+    text: Annotated[str | None, optional("FILE|NAME|all")] = None
+    """A text the model was not trained on, measured by a named protocol: a file (lines, or JSON lines or Parquet with
+    "text"), one of lambada, wikitext2, ptb, wikitext103, lm1b, ag_news, arxiv, pubmed, or all of these."""
+    sets: Annotated[Path | None, optional("DIR")] = None
+    """Where files of these sets lie: NAME.txt, NAME.jsonl (or .gz, .xz) or NAME.parquet. Others come from the hub."""
     protocol: Literal["sedd", "mdlm", "md4"] = "sedd"
     """How rows of that text become sequences."""
-    detokeniser: Literal["none", "wikitext", "ptb", "lm1b", "lambada"] = "none"
-    """How its rows become plain text first."""
+    detokeniser: Annotated[Detokeniser | None, optional("NAME")] = None
+    """How its rows become plain text first: none, wikitext, ptb, lm1b, lambada or papers. Default: a set's own, none
+    for files."""
     choices: Annotated[Path | None, optional("FILE")] = None
     """Multiple choice: JSON lines of question, choices, answer, or HellaSwag's own."""
     whole: bool = False
@@ -84,11 +93,11 @@ class Eval(EvaluationFlags):
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
-        from . import evaluate
+        from . import evaluate, zero_shot
 
         if self.text is not None:
-            return evaluate.run_text(
-                self.model, self.text, self.protocol, self.detokeniser, self.evaluation(), self.json
+            return zero_shot.run(
+                self.model, self.text, self.sets, self.protocol, self.detokeniser, self.evaluation(), self.json
             )
         if self.choices is not None:
             return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), self.json)

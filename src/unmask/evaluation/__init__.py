@@ -19,6 +19,7 @@ from .likelihood import (
 )
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
+from .sets import SETS, Form, HubText, TextFile, TextSet, find_text
 from .statistics import TextStatistics, Validity, balanced_brackets, statistics, validity
 from .surprise import surprise
 
@@ -27,10 +28,13 @@ __all__ = [
     "ESTIMATORS",
     "ORDERS",
     "PROTOCOLS",
+    "SETS",
     "Accuracy",
     "Answered",
     "Difference",
     "Figure",
+    "Form",
+    "HubText",
     "Interval",
     "Mauve",
     "NGram",
@@ -38,6 +42,8 @@ __all__ = [
     "Question",
     "Scores",
     "Sequences",
+    "TextFile",
+    "TextSet",
     "TextStatistics",
     "Validity",
     "accuracy",
@@ -49,6 +55,7 @@ __all__ = [
     "estimator_for",
     "find_detokeniser",
     "find_protocol",
+    "find_text",
     "frechet",
     "kernel_distance",
     "mauve",
