@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from unmask.data.vocabulary import Subwords
-from unmask.evaluation import PROTOCOLS, find_detokeniser, find_protocol
-from unmask.run.zero_shot import rows_of
+from unmask.evaluation import PROTOCOLS, SETS, TextFile, find_detokeniser, find_protocol
 
 from .record import Record
 
 LENGTH = 1024
-RULES = {"wikitext2": "wikitext", "ptb": "ptb", "lambada": "lambada"}
 
 
 def main(tokenizer: str, *sets: str) -> None:
@@ -24,8 +22,9 @@ def main(tokenizer: str, *sets: str) -> None:
     vocabulary = Subwords.load(Path(tokenizer))
     for word in sets:
         name, _, file = word.partition("=")
-        plain = find_detokeniser(RULES[name])
-        encoded = [vocabulary.encode(plain(text)).astype(np.int64) for text in rows_of(Path(file))]
+        plain = find_detokeniser(SETS[name].detokeniser)
+        text = TextFile(name, Path(file), SETS[name].form)
+        encoded = [vocabulary.encode(plain(row)).astype(np.int64) for row in text.rows()]
         counts = {
             protocol: int(find_protocol(protocol).sequences(encoded, LENGTH, vocabulary.eos_id or 0).size)
             for protocol in PROTOCOLS

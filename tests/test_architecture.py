@@ -60,6 +60,7 @@ ALIASES = {
     "Objective",
 } | {
     "SAMPLERS",
+    "SETS",
     "SIZES",
     "Without",
 }
@@ -117,7 +118,7 @@ def test_the_command_line_is_this_and_no_more():
         "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
         "samplers": ["json", "length", "plot", "steps"],
         "eval": sorted(
-            [*EVALUATION, "choices", "detokeniser", "model", "orders", "protocol", "steps", "text", "whole"]
+            [*EVALUATION, "choices", "detokeniser", "model", "orders", "protocol", "sets", "steps", "text", "whole"]
         ),
         "compare": sorted([*EVALUATION, "first", "second", "steps"]),
         "frontier": [

@@ -22,6 +22,8 @@ GOLDEN = [
     ("ptb", "<unk> and\\/or N years", "? and/or 1 years"),
     ("lm1b", "He said , go to http : / / x .", "He said, go to http://x ."),
     ("lm1b", "It 's $ 5.50 ( about £ 4 )", "It's $5.50 (about £4)"),
+    ("lm1b", "US $ or £ notes", "US $or £notes"),  # published so: a price or not
+    ("papers", "the rate ( @xmath1 ) is 1 @,@ 000 , or 'about' $ 5 .", "the rate (@xmath1) is 1,000, or'about' $5."),
     ("lambada", "“Go,” he said. \n", '\n"Go," he said.'),
     ("none", " as @-@ is ", " as @-@ is "),
 ]

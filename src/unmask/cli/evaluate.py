@@ -16,7 +16,7 @@ from unmask.evaluation import Difference, bits, compare, perplexity
 from unmask.run import Run, load, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.orders import order_interval
-from unmask.run.zero_shot import ZeroShot, choices, zero_shot
+from unmask.run.zero_shot import choices
 from unmask.training.world import ALONE, World, joined
 
 
@@ -42,7 +42,7 @@ def run(folder: Path, wanted: Sequence[Evaluation], as_json: bool) -> int:
 def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> int:
     """Hold the likelihood between two bounds."""
     console = Console(quiet=as_json)
-    with _bar(console, f"{folder}: {wanted.split}") as progress:
+    with bar(console, f"{folder}: {wanted.split}") as progress:
         found = order_interval(Run.open(folder), wanted, orders, progress)
     if as_json:
         print(json.dumps(found))
@@ -65,31 +65,12 @@ def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> 
     return 0
 
 
-def run_text(folder: Path, file: Path, protocol: str, detokeniser: str, wanted: Evaluation, as_json: bool) -> int:
-    """Measure a text by a protocol; the result says which."""
-    console = Console(quiet=as_json)
-    model = load(folder, average=wanted.average)
-    with _bar(console, file.name) as progress:
-        found = zero_shot(model, ZeroShot(file, protocol, detokeniser), wanted, progress)
-    if as_json:
-        print(json.dumps(found))
-        return 0
-    value = found["perplexity"]
-    console.print(
-        f"{found['file']}: perplexity {value['value']:.2f} ({value['low']:.2f}–{value['high']:.2f}) per token, "
-        f"protocol {protocol}, detokeniser {detokeniser}; {found['sequences']:,} sequences, {found['tokens']:,} tokens",
-        highlight=False,
-        soft_wrap=True,
-    )
-    return 0
-
-
 def run_choices(folder: Path, file: Path, whole: bool, wanted: Evaluation, as_json: bool) -> int:
     """Answer the questions of a file."""
     console = Console(quiet=as_json)
     model = load(folder, average=wanted.average)
     start = time.perf_counter()
-    with _bar(console, file.name) as progress:
+    with bar(console, file.name) as progress:
         found = choices(model, file, wanted, whole=whole, draws=32 if whole else 16, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
@@ -105,7 +86,7 @@ def run_choices(folder: Path, file: Path, whole: bool, wanted: Evaluation, as_js
 
 
 @contextmanager
-def _bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
+def bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
     """A bar in a terminal, nothing elsewhere."""
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(name)
@@ -141,7 +122,7 @@ def verdict(difference: Difference, first: str, second: str) -> str:
 
 def _measured(folder: Path, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
     what = "" if wanted.steps is None else f", {wanted.steps} steps"
-    with _bar(console, f"{folder}: {wanted.split}{what}") as progress:
+    with bar(console, f"{folder}: {wanted.split}{what}") as progress:
         return evaluate(Run.open(folder), wanted, progress, world)
 
 

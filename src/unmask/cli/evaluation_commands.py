@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from unmask.run.evaluate import Evaluation
 
 
+Detokeniser = Literal["none", "wikitext", "ptb", "lm1b", "lambada", "papers"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationFlags:
     """What eval and compare have in common."""
@@ -67,6 +70,8 @@ class Eval(EvaluationFlags):
       unmask eval runs/shakespeare --orders 8 --sequences 16
       torchrun --nproc-per-node 8 -m unmask eval runs/gpt2
       unmask eval runs/gpt2 --text wiki.test.tokens --detokeniser wikitext --protocol sedd
+      unmask eval runs/gpt2 --text lambada
+      unmask eval runs/gpt2 --text all --sets downloads
       unmask eval runs/gpt2 --choices hellaswag_val.jsonl
     """
 
@@ -76,12 +81,16 @@ class Eval(EvaluationFlags):
     """The bounds of samplers with so many steps, beside that in continuous time."""
     orders: Annotated[int | None, optional("K")] = None
     """Hold the likelihood between two bounds from K random orders; a network call for each token and order."""
-    text: Annotated[Path | None, optional("FILE")] = None
-    """A text the model was not trained on (lines, or JSON lines with "text"), measured by a named protocol."""
+    text: Annotated[str | None, optional("FILE|NAME|all")] = None
+    """A text the model was not trained on, measured by a named protocol: a file (lines, or JSON lines or Parquet with
+    "text"), one of lambada, wikitext2, ptb, wikitext103, lm1b, ag_news, arxiv, pubmed, or all of these."""
+    sets: Annotated[Path | None, optional("DIR")] = None
+    """Where files of these sets lie: NAME.txt, NAME.jsonl (or .gz, .xz) or NAME.parquet. Others come from the hub."""
     protocol: Literal["sedd", "mdlm", "md4"] = "sedd"
     """How rows of that text become sequences."""
-    detokeniser: Literal["none", "wikitext", "ptb", "lm1b", "lambada"] = "none"
-    """How its rows become plain text first."""
+    detokeniser: Annotated[Detokeniser | None, optional("NAME")] = None
+    """How its rows become plain text first: none, wikitext, ptb, lm1b, lambada or papers. Default: a set's own, none
+    for files."""
     choices: Annotated[Path | None, optional("FILE")] = None
     """Multiple choice: JSON lines of question, choices, answer, or HellaSwag's own."""
     whole: bool = False
@@ -89,11 +98,11 @@ class Eval(EvaluationFlags):
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
-        from . import evaluate
+        from . import evaluate, zero_shot
 
         if self.text is not None:
-            return evaluate.run_text(
-                self.model, self.text, self.protocol, self.detokeniser, self.evaluation(), self.json
+            return zero_shot.run(
+                self.model, self.text, self.sets, self.protocol, self.detokeniser, self.evaluation(), self.json
             )
         if self.choices is not None:
             return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), self.json)

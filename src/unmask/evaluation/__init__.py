@@ -22,6 +22,7 @@ from .likelihood import (
 )
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
+from .sets import SETS, Form, HubText, TextFile, TextSet, find_text
 from .statistics import TextStatistics, Validity, statistics, validity
 from .surprise import surprise
 
@@ -31,11 +32,14 @@ __all__ = [
     "ESTIMATORS",
     "ORDERS",
     "PROTOCOLS",
+    "SETS",
     "Accuracy",
     "Answered",
     "Difference",
     "Extractor",
     "Figure",
+    "Form",
+    "HubText",
     "Interval",
     "Judge",
     "Mauve",
@@ -44,6 +48,8 @@ __all__ = [
     "Question",
     "Scores",
     "Sequences",
+    "TextFile",
+    "TextSet",
     "TextStatistics",
     "Validity",
     "accuracy",
@@ -57,6 +63,7 @@ __all__ = [
     "find_checker",
     "find_detokeniser",
     "find_protocol",
+    "find_text",
     "frechet",
     "kernel_distance",
     "mauve",

@@ -137,8 +137,8 @@ _LM1B = _rules(
     (r"' ([^']+) '", r"'\1'"),
     (r"\( ([^\(\)]+) \)", r"(\1)"),
     (r"\[ ([^\[\]]+) \]", r"[\1]"),
-    (r"\$ ([\d\.]+)", r"$\1"),
-    (r"£ ([\d\.]+)", r"£\1"),
+    (r"\$ ", "$"),
+    (r"£ ", "£"),
 )
 _LAMBADA = _rules(("“", '"'), ("”", '"'), ("\\A\\s*", "\n"), ("\\s*\\Z", ""))
 
@@ -148,6 +148,7 @@ DETOKENISERS: dict[str, Callable[[str], str]] = {
     "ptb": _applied(_PTB),
     "lm1b": _applied(_LM1B),
     "lambada": _applied(_LAMBADA),
+    "papers": _applied(_WIKITEXT + _LM1B),
 }
 """From the sets' own spacing to plain text, by the rules the published figures were made with."""
 

@@ -1,8 +1,10 @@
-"""Text that a model was not trained on, by a named protocol, and multiple choice: from local files."""
+"""Text that a model was not trained on, by a named protocol, and multiple choice."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..data.files import open_bytes, suffix
 from ..evaluation import (
     Accuracy,
     Scores,
@@ -26,48 +27,53 @@ from ..evaluation import (
     read_questions,
     score,
 )
+from ..evaluation.sets import Text
+from ..files import written_whole
 from ..mistakes import require
-from ..training import charge_chunks
+from ..training import charge_chunks, checkpoint
 from .evaluate import Evaluation, Progress
-from .model import Model
+from .folder import Run
+from .model import Model, load
 
 _ROWS = 64
 
 
 @dataclass(frozen=True)
 class ZeroShot:
-    """A text file, what its rows are, and how they become sequences."""
+    """A text, and how its rows become sequences."""
 
-    file: Path
+    text: Text
     protocol: str = "sedd"
-    detokeniser: str = "none"
+    detokeniser: str | None = None
+    """None: the text's own."""
 
+    @property
+    def rules(self) -> str:
+        """The detokeniser that is used."""
+        return self.detokeniser or self.text.detokeniser
 
-def rows_of(path: Path) -> Iterator[str]:
-    """The rows of a set: lines of a text, or `text` of JSON lines."""
-    with open_bytes(path) as file:
-        for line in file:
-            text = line.decode("utf-8")
-            yield json.loads(text)["text"] if suffix(path) == ".jsonl" else text
+    def settings(self) -> dict[str, Any]:
+        """What decides the sequences."""
+        return {"set": self.text.name, "protocol": self.protocol, "detokeniser": self.rules, **self.text.origin()}
 
 
 def sequences_of(model: Model, wanted: ZeroShot) -> NDArray[np.int64]:
     """The set as the protocol cuts it, [S, N]."""
-    protocol, plain = find_protocol(wanted.protocol), find_detokeniser(wanted.detokeniser)
+    protocol, plain = find_protocol(wanted.protocol), find_detokeniser(wanted.rules)
     end = model.vocabulary.eos_id
     require(
         end is not None and not model.rows,
         "the protocol needs running text with an end",
         got=repr(model.vocabulary),
         allowed="a vocabulary with an end of text",
-        do="prepare the training data with bpe or bytes",
+        do="prepare the training data with bpe",
     )
-    rows = (model.vocabulary.encode(plain(text)).astype(np.int64) for text in rows_of(wanted.file))
+    rows = (model.vocabulary.encode(plain(text)).astype(np.int64) for text in wanted.text.rows())
     return protocol.sequences(rows, model.facts.shape[0], int(end or 0))
 
 
 def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progress | None = None) -> dict[str, Any]:
-    """Perplexity and bits of the set, with the protocol they were made by."""
+    """Perplexity and bits of the set."""
     tokens = sequences_of(model, wanted)[: how.sequences]
     require(len(tokens) > 0, "the set is shorter than one sequence", got="0", allowed=">= 1", do="add text")
 
@@ -87,14 +93,52 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
     figure = per_unit(scores, scores.tokens)
     value, low, high = perplexity(figure)
     return {
-        **asdict(wanted),
-        "file": wanted.file.name,
         "sequences": len(tokens),
         "tokens": int(scores.tokens.sum()),
         "network_calls": scores.calls,
         "bits_per_token": asdict(bits(figure)),
         "perplexity": {"value": value, "low": low, "high": high},
     }
+
+
+@dataclass(frozen=True)
+class ZeroShots:
+    """The texts that a run is measured on: figures are written to RUN/evals/NAME.json, and read where they are."""
+
+    run: Run
+    how: Evaluation
+
+    def measure(self, wanted: ZeroShot, progress: Progress | None = None) -> tuple[Path, dict[str, Any]]:
+        """The figures with all that decided them, and their file."""
+        settings = self._settings(wanted)
+        path = self.run.folder / "evals" / f"{_name(wanted, settings)}.json"
+        if path.exists():
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return path, found
+        found = settings | zero_shot(self._model, wanted, self.how, progress)
+        with written_whole(path, "w") as file:
+            file.write(json.dumps(found, indent=1) + "\n")
+        return path, found
+
+    def _settings(self, wanted: ZeroShot) -> dict[str, Any]:
+        how = asdict(self.how)
+        kept = ("estimator", "draws", "repeats", "steps", "average", "seed")
+        chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences}
+        return wanted.settings() | chosen | {"checkpoint": self._checkpoint}
+
+    @cached_property
+    def _checkpoint(self) -> str | None:
+        path = checkpoint.newest(self.run.checkpoints)
+        return path.name if path else None
+
+    @cached_property
+    def _model(self) -> Model:
+        return load(self.run.folder, average=self.how.average)
+
+
+def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
+    code = hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()
+    return f"zero-shot-{wanted.text.name}-{wanted.protocol}-{code}"
 
 
 def choices(

@@ -1,0 +1,96 @@
+"""`unmask eval --text`: one text, or all sets that can be had."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from unmask.evaluation import SETS, find_text
+from unmask.evaluation.sets import Text
+from unmask.mistakes import require
+from unmask.run import Run
+from unmask.run.evaluate import Evaluation
+from unmask.run.zero_shot import ZeroShot, ZeroShots
+
+from .evaluate import bar
+
+Found = dict[str, Any]
+EVERY = "all"
+"""The word for all sets."""
+
+
+def run(
+    folder: Path, text: str, sets: Path | None, protocol: str, detokeniser: str | None, how: Evaluation, as_json: bool
+) -> int:
+    """Measure what is named."""
+    console = Console(quiet=as_json)
+    suite = ZeroShots(Run.open(folder), how)
+
+    def measured(one: Text) -> tuple[Path, Found]:
+        with bar(console, one.name) as progress:
+            return suite.measure(ZeroShot(one, protocol, detokeniser), progress)
+
+    if text == EVERY:
+        return _run_all([find_text(name, sets) for name in SETS], measured, console)
+    path, found = measured(find_text(text, sets))
+    _say(console, _sentence(found), f"kept in {path}")
+    _print_json(found, console)
+    return 0
+
+
+def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found]], console: Console) -> int:
+    """Each by itself: one that cannot be had does not stop the others."""
+    figures: list[Found] = []
+    missing: dict[str, str] = {}
+    for one in texts:
+        try:
+            figures.append(measured(one)[1])
+        except (ValueError, OSError) as mistake:
+            missing[one.name] = str(mistake).split("\n")[0]
+    _print_json({"sets": figures, "missing": missing}, console)
+    _say(console, *(f"{name}: {why}" for name, why in missing.items()))
+    do = "give a folder of their files with --sets"
+    require(bool(figures), "no set could be measured", got=", ".join(missing), allowed="at least one", do=do)
+    console.print(_table(figures))
+    _say(console, f"{len(figures)} of {len(texts)} sets, protocol {figures[0]['protocol']}; kept in the run's evals")
+    return 0
+
+
+def _print_json(document: Found, console: Console) -> None:
+    """Instead of what a quiet console would say."""
+    if console.quiet:
+        print(json.dumps(document))
+
+
+def _say(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _sentence(found: Found) -> str:
+    value = found["perplexity"]
+    return (
+        f"{found['set']}: perplexity {value['value']:.2f} ({value['low']:.2f}–{value['high']:.2f}) per token, protocol "
+        f"{found['protocol']}, detokeniser {found['detokeniser']}; {found['sequences']:,} sequences, "
+        f"{found['tokens']:,} tokens"
+    )
+
+
+def _table(figures: Sequence[Found]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("set", "perplexity", "95 %", "tokens", "detokeniser", "from"):
+        table.add_column(column, justify="right" if column in ("perplexity", "95 %", "tokens") else "left")
+    for found in figures:
+        value = found["perplexity"]
+        table.add_row(
+            found["set"],
+            f"{value['value']:.2f}",
+            f"{value['low']:.2f}–{value['high']:.2f}",
+            f"{found['tokens']:,}",
+            found["detokeniser"],
+            found.get("file") or found["hub"],
+        )
+    return table
