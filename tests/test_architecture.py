@@ -75,8 +75,8 @@ def test_public_names_exist_and_are_documented(package):
 
 
 SAMPLING = [
-    *("batch_size", "compile", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising", "sampler", "seed"),
-    *("steps", "temperature", "top_k", "top_p", "trim"),
+    *("batch_size", "compile", "gif", "grid", "guidance", "html", "json", "label", "option", "out", "rising"),
+    *("sampler", "seed", "steps", "temperature", "top_k", "top_p", "trim"),
 ]
 
 
