@@ -17,9 +17,9 @@ from unmask.files import written_whole
 from unmask.mistakes import extra, fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
-from unmask.run.model import together
 from unmask.run.previews import grid_of, is_picture, png
 from unmask.sampling import find
+from unmask.sampling.frame import together
 
 from .live import Watch, watched
 

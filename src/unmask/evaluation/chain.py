@@ -15,7 +15,7 @@ from torch import Tensor
 from ..core import Process, Streams
 from ..mistakes import require
 from ..sampling import Predictor
-from ..sampling.frame import highest, spread
+from ..sampling.frame import highest, number, spread
 
 Order = Callable[[Streams, Tensor], Tensor | None]
 """(streams, x_0) → numbers like x_0, higher for what comes earlier; None: the network decides."""
@@ -61,7 +61,7 @@ def chain_rule(
         t = process.schedule.inverse_mask_prob(torch.full((len(x_0),), left / length, dtype=torch.float64))
         x_t, t = process.hide(x_0, masked), t.to(x_0.device)
         if places is None:
-            where, logits = _most_confident(predict(x_t, t, masked), masked)
+            where, logits = most_confident(predict(x_t, t, masked), masked)
         else:
             where = highest(places.masked_fill(~masked, -torch.inf), torch.ones_like(t))
             logits = predict(x_t, t, where)
@@ -86,10 +86,12 @@ def _listed(order: Sequence[int], x_0: Tensor) -> Tensor:
     return falling.to(x_0.device).expand(len(x_0), -1).reshape(x_0.shape)
 
 
-def _most_confident(logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
-    """The position of each row whose most likely token is most likely, and its logits [B, V]."""
+def most_confident(logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+    """The masked position of each row whose most likely token is most likely, and its logits [B, V]; rows without a
+    masked position have none.
+    """
     sure = spread(logits.double().softmax(-1).amax(-1), masked, -1.0)
-    where = highest(sure, torch.ones(len(masked), device=masked.device))
+    where = highest(sure, number(masked).clamp(max=1))
     return where, logits[where[masked]]
 
 

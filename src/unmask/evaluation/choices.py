@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..core import Estimator, estimate_nelbo
+from ..core import Estimator
 from ..core.bound import Charge
 from ..data.files import open_bytes
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
+from .continuation import Row, by_length, cost, ids
 
 
 @dataclass(frozen=True)
@@ -88,42 +90,23 @@ def answer(
     whole: bool = False,
     charge: Charge,
 ) -> Iterator[Answered]:
-    """The cost of every ending. `whole`: of the question too, as the paper does."""
+    """The cost of every ending, whatever the others are. `whole`: of the question too, as the paper does."""
+
+    def nats(rows: list[Row]) -> Tensor:
+        return cost(denoiser, rows, estimator, draws=draws, seed=seed, charge=charge)
+
     for question in questions:
         rows = [_row(question.context, ending, vocabulary, length, whole) for ending in question.endings]
-        size = max(len(tokens) for tokens, _ in rows)
-        x_0 = torch.full((len(rows), size), vocabulary.eos_id or 0)
-        valid = torch.zeros(len(rows), size, dtype=torch.bool)
-        for i, (tokens, begin) in enumerate(rows):
-            x_0[i, : len(tokens)] = torch.from_numpy(tokens)
-            valid[i, begin : len(tokens)] = True
-        device = next(denoiser.parameters()).device
-        found = estimate_nelbo(
-            denoiser,
-            x_0.to(device),
-            estimator,
-            draws=draws,
-            repeats=2,
-            seed=seed,
-            index=torch.zeros(len(rows), dtype=torch.int64, device=device),  # the same random numbers for all
-            valid=valid.to(device),
-            charge=charge,
-        )
+        found = by_length(rows, len(rows), nats)
         sizes = tuple(max(1, len(ending.encode())) for ending in question.endings)
-        yield Answered(tuple(found.mean.tolist()), sizes, question.answer)
+        yield Answered(tuple(found), sizes, question.answer)
 
 
-def _row(
-    context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
-    """Tokens of context and ending, at most `length` of them (the context loses its beginning), and where the scored
-    part begins.
-    """
-    first = vocabulary.encode(context).astype(np.int64)
-    second = vocabulary.encode(" " + ending.lstrip()).astype(np.int64)
-    tokens = np.concatenate([first, second])[-length:]
-    begin = 0 if whole else max(0, len(tokens) - len(second))
-    return tokens, begin
+def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool) -> Row:
+    """Tokens of context and ending, at most `length` of them (the context loses its beginning)."""
+    first, second = ids(context, vocabulary), ids(" " + ending.lstrip(), vocabulary)
+    tokens = torch.cat([first, second])[-length:]
+    return Row(tokens, 0 if whole else max(0, len(tokens) - len(second)))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
 from ..networks import Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
+from ..sampling.frame import together
 from ..training import Method, checkpoint
 from .folder import Facts, Run
 from .previews import texts
@@ -253,15 +254,6 @@ class Model:
         return Guidance(
             sampling.guidance, lambda x, c, samples: (x.masked_fill(given[samples], mask_id), c), sampling.rising
         )
-
-
-def together(rows: Sequence[Tensor], most: int) -> list[list[int]]:
-    """The numbers of rows that can be filled in one batch: of the same shape, at most so many."""
-    batches = []
-    for shape in dict.fromkeys(row.shape for row in rows):
-        same = [i for i, row in enumerate(rows) if row.shape == shape]
-        batches += [same[i : i + most] for i in range(0, len(same), most)]
-    return batches
 
 
 def load(

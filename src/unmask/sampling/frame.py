@@ -1,5 +1,6 @@
 """What a trajectory is made of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,3 +49,12 @@ def highest(score: Tensor, count: Tensor) -> Tensor:
 def number(mask: Tensor) -> Tensor:
     """How many positions of each row [B]."""
     return mask.flatten(1).sum(1)
+
+
+def together(rows: Sequence[Tensor], most: int) -> list[list[int]]:
+    """The numbers of rows that can be filled in one batch: of the same shape, at most so many."""
+    batches = []
+    for shape in dict.fromkeys(row.shape for row in rows):
+        same = [i for i, row in enumerate(rows) if row.shape == shape]
+        batches += [same[i : i + most] for i in range(0, len(same), most)]
+    return batches
