@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.configs import to_json
-from unmask.run import Run, load
+from unmask.run import Run
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.zero_shot import choices
 
@@ -27,7 +27,7 @@ def split(folder: str, draws: str = "2", repeats: str = "2") -> dict[str, Any]:
 def questions(folder: str, file: str) -> dict[str, Any]:
     """Accuracy, continuation only."""
     start = time.perf_counter()
-    found = choices(load(folder), Path(file), Evaluation(), whole=False, draws=16)
+    _, found = choices(Run.open(folder), Path(file), Evaluation(), whole=False, draws=16)
     each = (time.perf_counter() - start) / found.questions
     return asdict(found) | {"seconds_per_question": round(each, 4)}
 

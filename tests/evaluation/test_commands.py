@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from unmask.cli.main import main
-from unmask.run import Run
+from unmask.run import Run, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
 
 
@@ -254,3 +254,37 @@ def test_orders_need_rows_of_one_length(molecules, capsys):
     code, _, err = command(capsys, "eval", molecules, "--split", "valid", "--orders", 2)
     assert code == 2
     assert "orders need rows of one length" in err
+
+
+def test_pictures_have_bits_per_dimension(pictures, capsys):
+    _, out, _ = command(capsys, "eval", pictures, "--json")
+    found = json.loads(out)
+    assert found["bits_per_dimension"] == found["bits_per_token"]
+    assert "bits_per_character" not in found
+
+
+def test_answered_questions_are_kept(subwords, capsys, tmp_path, monkeypatch):
+    """An interrupted file of questions goes on with the part it was at."""
+    path = tmp_path / "many.jsonl"
+    question = json.dumps({"question": "the cat", "choices": ["sat on", "log"], "answer": 0})
+    path.write_text("\n".join([question] * 150))
+    words = ("eval", subwords, "--choices", path, "--json")
+    asked = []
+    real = zero_shot.answer
+    monkeypatch.setattr(zero_shot, "answer", lambda n, q, *a, **k: asked.append(len(q)) or real(n, q, *a, **k))
+    code, out, _ = command(capsys, *words)
+    first = json.loads(out)
+    assert (code, first["questions"], asked) == (0, 150, [64, 64, 22])
+    (part,) = (subwords / "evals").glob("choices-many-*/part-000000064-*")
+    part.unlink()
+    code, out, _ = command(capsys, *words)
+    again = json.loads(out)
+    assert (code, asked) == (0, [64, 64, 22, 64])
+    assert again["accuracy"] == first["accuracy"]
+
+
+def test_ranks_divide_splits_only(letters, capsys, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, err = command(capsys, "eval", letters, "--orders", 2)
+    assert code == 2
+    assert "only a split is divided among ranks" in err

@@ -13,11 +13,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from unmask.evaluation import Difference, bits, compare, perplexity
-from unmask.run import Run, load, report
+from unmask.mistakes import require
+from unmask.run import Run, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.orders import order_interval
 from unmask.run.zero_shot import choices
-from unmask.training.world import ALONE, World, joined
+from unmask.training.world import ALONE, World, from_environment, joined
 
 
 def run(folder: Path, wanted: Sequence[Evaluation], as_json: bool) -> int:
@@ -37,6 +38,14 @@ def run(folder: Path, wanted: Sequence[Evaluation], as_json: bool) -> int:
     _show(results, console)
     console.print("wrote " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
     return 0
+
+
+def require_one_rank() -> None:
+    """Only the sequences of a split are divided among ranks."""
+    ranks = from_environment().size
+    require(
+        ranks == 1, "only a split is divided among ranks", got=ranks, allowed="1 here", do="start it without torchrun"
+    )
 
 
 def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> int:
@@ -68,10 +77,9 @@ def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> 
 def run_choices(folder: Path, file: Path, whole: bool, wanted: Evaluation, as_json: bool) -> int:
     """Answer the questions of a file."""
     console = Console(quiet=as_json)
-    model = load(folder, average=wanted.average)
     start = time.perf_counter()
     with bar(console, file.name) as progress:
-        found = choices(model, file, wanted, whole=whole, draws=32 if whole else 16, progress=progress)
+        path, found = choices(Run.open(folder), file, wanted, whole=whole, draws=32 if whole else 16, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
         print(json.dumps(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole}))
@@ -82,6 +90,7 @@ def run_choices(folder: Path, file: Path, whole: bool, wanted: Evaluation, as_js
         highlight=False,
         soft_wrap=True,
     )
+    console.print(f"kept in {path}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -133,8 +142,8 @@ def _show(results: Sequence[Result], console: Console) -> None:
     for result in results:
         if len(results) > 1:
             table.add_row(f"[bold]{report.kind(result)}[/]")
-        for name, shown in report.figures(result).items():
-            table.add_row(name, f"{shown.mean:.4f}", f"{shown.error:.4f}", f"{shown.monte_carlo:.4f}")
+        for unit, shown in result.bits().items():
+            table.add_row(f"bits per {unit}", f"{shown.mean:.4f}", f"{shown.error:.4f}", f"{shown.monte_carlo:.4f}")
         value, low, high = perplexity(result.per_token)
         table.add_row("perplexity per token", f"{value:.3f}", f"{low:.3f}–{high:.3f}", "")
     console.print(table)

@@ -100,6 +100,8 @@ class Eval(EvaluationFlags):
         """Imported here so that `unmask --help` does not wait for torch."""
         from . import evaluate, zero_shot
 
+        if self.text is not None or self.choices is not None or self.orders is not None:
+            evaluate.require_one_rank()
         if self.text is not None:
             return zero_shot.run(
                 self.model, self.text, self.sets, self.protocol, self.detokeniser, self.evaluation(), self.json

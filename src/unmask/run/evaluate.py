@@ -84,12 +84,15 @@ class Result:
     scores: Scores
     per_token: Figure
     """Nats."""
-    per_character: Figure | None
-    per_byte: Figure | None
+    per_unit: dict[str, Figure]
+    """Nats per character and byte of text, per dimension of pictures and other numbers."""
+
+    def bits(self) -> dict[str, Figure]:
+        """Bits by unit."""
+        return {unit: bits(figure) for unit, figure in {"token": self.per_token, **self.per_unit}.items()}
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        units = {"token": self.per_token, "character": self.per_character, "byte": self.per_byte}
         value, low, high = perplexity(self.per_token)
         return {
             **self.settings,
@@ -97,7 +100,7 @@ class Result:
             "tokens": int(self.scores.tokens.sum()),
             "network_calls": self.scores.calls,
             "nats_per_token": asdict(self.per_token),
-            **{f"bits_per_{name}": asdict(bits(figure)) for name, figure in units.items() if figure is not None},
+            **{f"bits_per_{unit}": asdict(figure) for unit, figure in self.bits().items()},
             "perplexity": {"value": value, "low": low, "high": high},
         }
 
@@ -131,9 +134,8 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
     ends = (min(start + _PART, count) for start in starts)
     parts = (_part(folder, model, split, estimator, wanted, *part) for part in zip(starts, ends, strict=True))
     scores = Scores.joined(parts)
-    characters, size = _units(model, split, count)
-    per = [None if units is None else per_unit(scores, units) for units in (characters, size)]
-    result = Result(name, settings, scores, per_unit(scores, scores.tokens), *per)
+    units = {unit: per_unit(scores, counts) for unit, counts in _units(model, split, scores, count).items()}
+    result = Result(name, settings, scores, per_unit(scores, scores.tokens), units)
     if world.first:
         with written_whole(run.folder / "evals" / f"{name}.json", "w") as file:
             file.write(json.dumps(result.document(), indent=1) + "\n")
@@ -231,13 +233,14 @@ def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Eval
     return Evaluation(**values)
 
 
-def _units(model: Model, split: Split, count: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """Characters and bytes of each sequence, where the tokens are text."""
+def _units(model: Model, split: Split, scores: Scores, count: int) -> dict[str, NDArray[np.int64]]:
+    """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers."""
     if isinstance(model.vocabulary, Integers):
-        return None, None
+        return {"dimension": scores.tokens}
     texts = []
     for start in range(0, count, _PART):
         batch = split.read(np.arange(start, min(start + _PART, count)))
         valid = np.ones(batch.tokens.shape, dtype=bool) if batch.valid is None else batch.valid
         texts += [model.vocabulary.decode(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
-    return np.array([len(text) for text in texts]), np.array([len(text.encode()) for text in texts])
+    sizes = {"character": [len(text) for text in texts], "byte": [len(text.encode()) for text in texts]}
+    return {unit: np.array(counts) for unit, counts in sizes.items()}

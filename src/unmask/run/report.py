@@ -7,15 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation import Figure, bits, perplexity
+from ..evaluation import bits, perplexity
 from ..files import written_whole
 from .evaluate import Result
-
-
-def figures(result: Result) -> dict[str, Figure]:
-    """Bits by unit."""
-    units = {"token": result.per_token, "character": result.per_character, "byte": result.per_byte}
-    return {f"bits per {name}": bits(figure) for name, figure in units.items() if figure is not None}
 
 
 def kind(result: Result) -> str:
@@ -27,10 +21,10 @@ def kind(result: Result) -> str:
 def markdown(results: Sequence[Result]) -> str:
     """A table, a row for each bound, and how it was made."""
     first = results[0]
-    names = list(figures(first))
+    names = [f"bits per {unit}" for unit in first.bits()]
     lines = ["| | " + " | ".join(names) + " | perplexity per token (95 %) |", "|---" * (2 + len(names)) + "|"]
     for result in results:
-        cells = [f"{figure.mean:.4f} ± {figure.error:.4f}" for figure in figures(result).values()]
+        cells = [f"{figure.mean:.4f} ± {figure.error:.4f}" for figure in result.bits().values()]
         value, low, high = perplexity(result.per_token)
         lines.append(f"| {kind(result)} | " + " | ".join(cells) + f" | {value:.3f} ({low:.3f}–{high:.3f}) |")
     scores = first.scores

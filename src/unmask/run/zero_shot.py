@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ..evaluation import (
     Accuracy,
+    Answered,
+    Question,
     Scores,
     Sequences,
     accuracy,
@@ -28,7 +30,7 @@ from ..evaluation import (
     score,
 )
 from ..evaluation.sets import Text
-from ..files import written_whole
+from ..files import digest, written_whole
 from ..mistakes import require
 from ..training import charge_chunks, checkpoint
 from .evaluate import Evaluation, Progress
@@ -36,6 +38,8 @@ from .folder import Run
 from .model import Model, load
 
 _ROWS = 64
+_QUESTIONS = 64
+"""Questions of a part."""
 
 
 @dataclass(frozen=True)
@@ -142,26 +146,48 @@ def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
 
 
 def choices(
-    model: Model, file: Path, how: Evaluation, *, whole: bool, draws: int, progress: Progress | None = None
-) -> Accuracy:
-    """Accuracy on a file of questions."""
+    run: Run, file: Path, how: Evaluation, *, whole: bool, draws: int, progress: Progress | None = None
+) -> tuple[Path, Accuracy]:
+    """Accuracy on a file of questions, and where it is kept; finished parts are read, the others computed."""
     questions = list(read_questions(file))[: how.sequences]
+    path = checkpoint.newest(run.checkpoints)
+    settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
+    settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed}
+    settings |= {"checkpoint": path.name if path else None}
+    code = hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()
+    folder = run.folder / "evals" / f"choices-{file.name.split('.')[0]}-{code}"
+    folder.mkdir(parents=True, exist_ok=True)
+    model = load(run.folder, average=how.average)
+    answered: list[Answered] = []
+    for start in range(0, len(questions), _QUESTIONS):
+        answered += _answers(model, questions[start : start + _QUESTIONS], start, settings, folder)
+        if progress is not None:
+            progress(len(answered), len(questions))
+    found, result = accuracy(answered), folder.with_suffix(".json")
+    with written_whole(result, "w") as text:
+        text.write(json.dumps(settings | asdict(found), indent=1) + "\n")
+    return result, found
+
+
+def _answers(
+    model: Model, questions: list[Question], start: int, settings: dict[str, Any], folder: Path
+) -> list[Answered]:
+    """Of some questions, written down."""
+    path = folder / f"part-{start:09d}-{start + len(questions):09d}.json"
+    if path.exists():
+        return [Answered(tuple(a["nats"]), tuple(a["sizes"]), a["answer"]) for a in json.loads(path.read_text())]
     found = answer(
         model.network,
         questions,
-        estimator_for(model.process, how.estimator),
+        estimator_for(model.process, settings["estimator"]),
         model.vocabulary,
         length=model.facts.shape[0],
-        draws=draws,
-        seed=how.seed,
-        whole=whole,
+        draws=settings["draws"],
+        seed=settings["seed"],
+        whole=settings["whole"],
         charge=charge_chunks,
     )
-
-    def counted() -> Iterator[Any]:
-        for number, one in enumerate(found, start=1):
-            if progress is not None:
-                progress(number, len(questions))
-            yield one
-
-    return accuracy(counted())
+    answered = list(found)
+    with written_whole(path, "w") as file:
+        file.write(json.dumps([asdict(one) for one in answered]) + "\n")
+    return answered
