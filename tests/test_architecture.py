@@ -96,7 +96,7 @@ SAMPLING = [
 
 
 EVALUATION = [
-    *("data", "draws", "estimator", "json", "raw", "repeats", "seed", "sequences", "split", "target_error"),
+    *("data", "draws", "estimator", "grid", "json", "raw", "repeats", "seed", "sequences", "split", "target_error"),
 ]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from unmask.cli.main import main
 from unmask.evaluation import PROTOCOLS, accuracy, find_detokeniser, find_protocol, read_questions
-from unmask.evaluation.choices import Answered
+from unmask.evaluation.choices import Answered, _row
+from unmask.run import load
 
 GOLDEN = [
     ("wikitext", " = = Career = = \n", " == Career ==\n"),
@@ -113,6 +114,15 @@ def test_questions(subwords, letters, tmp_path, capsys):
     code, _, err = command(capsys, "eval", subwords, "--choices", path)
     assert code == 2
     assert "line 1 of" in err
+
+
+def test_the_papers_way_fills_rows_up_and_hides_everything(subwords):
+    vocabulary = load(subwords).vocabulary
+    whole, ending = (_row("the cat", "sat on", vocabulary, 16, way) for way in (True, False))
+    assert len(whole.tokens) == 16
+    assert whole.begin == 0
+    assert whole.tokens[len(ending.tokens) :].tolist() == [vocabulary.eos_id] * (16 - len(ending.tokens))
+    assert vocabulary.decode(ending.tokens[ending.begin :].numpy()) == " sat on"
 
 
 def test_accuracy_by_both_measures():

@@ -79,7 +79,7 @@ def run_choices(folder: Path, file: Path, whole: bool, wanted: Evaluation, as_js
     console = Console(quiet=as_json)
     start = time.perf_counter()
     with bar(console, file.name) as progress:
-        path, found = choices(Run.open(folder), file, wanted, whole=whole, draws=32 if whole else 16, progress=progress)
+        path, found = choices(Run.open(folder), file, wanted, whole=whole, draws=16, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
         print(json.dumps(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole}))

@@ -34,6 +34,8 @@ class EvaluationFlags:
     """Independent groups of them, for the error."""
     target_error: Annotated[float | None, optional("BITS")] = None
     """Choose the repeats for this Monte-Carlo error in bits per token."""
+    grid: Literal["uniform", "cosine"] = "uniform"
+    """Of the steps, where --steps are given."""
     raw: bool = False
     """The plain weights instead of their average."""
     seed: int = 0
@@ -54,6 +56,7 @@ class EvaluationFlags:
             repeats=self.repeats,
             target_error=self.target_error,
             steps=steps,
+            grid=self.grid,
             average=not self.raw,
             seed=self.seed,
         )

@@ -1,6 +1,7 @@
 """Multiple choice: the ending that the model finds most likely.
 
-whole           question and ending are both hidden and scored, 32 draws: how the paper scores HellaSwag
+whole           question and ending are filled up to the model's length, all of it is hidden and scored, 32 draws: how
+                the paper scores HellaSwag
 continuation    only the ending is hidden, the question always visible; every number of hidden tokens alike (stratified
                 exact-k), and the same random numbers for all endings of a question
 """
@@ -103,10 +104,14 @@ def answer(
 
 
 def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool) -> Row:
-    """Tokens of context and ending, at most `length` of them (the context loses its beginning)."""
+    """Tokens of context and ending, at most `length` of them (the context loses its beginning); `whole`: filled up to
+    `length`, and everything hidden.
+    """
     first, second = ids(context, vocabulary), ids(" " + ending.lstrip(), vocabulary)
     tokens = torch.cat([first, second])[-length:]
-    return Row(tokens, 0 if whole else max(0, len(tokens) - len(second)))
+    if whole:
+        return Row(torch.cat([tokens, torch.full((length - len(tokens),), vocabulary.eos_id or 0)]), 0)
+    return Row(tokens, max(0, len(tokens) - len(second)))
 
 
 @dataclass(frozen=True)

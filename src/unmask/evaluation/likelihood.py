@@ -142,11 +142,13 @@ times with independent masks.
 
 
 def estimator_for(
-    process: Process, name: str = "exact-k", steps: int | None = None, fit: Fit | None = None
+    process: Process, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None
 ) -> Estimator:
-    """In continuous time, or, with `steps`, the bound of a sampler that takes so many on the uniform grid."""
+    """In continuous time, or, with `steps`, the bound of a sampler that takes these: a grid, or so many on the uniform
+    one.
+    """
     if steps is not None:
-        grid = uniform_grid(steps)
+        grid = uniform_grid(steps) if isinstance(steps, int) else steps
         return TokenSteps(process, grid) if process.schedule.per_token else Steps(process, grid)
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")

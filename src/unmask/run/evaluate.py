@@ -30,7 +30,7 @@ from ..training import charge_chunks, checkpoint
 from ..training.loss import LOGITS
 from ..training.world import ALONE, World
 from .folder import Run
-from .model import Model, load
+from .model import GRIDS, Model, load
 
 _PART = 256
 """Sequences of a part."""
@@ -62,6 +62,8 @@ class Evaluation:
     """Bits per token: chooses the repeats."""
     steps: int | None = None
     """The bound of a sampler with so many steps; None: continuous time."""
+    grid: str = "uniform"
+    """Of its steps: uniform or cosine."""
     average: bool = True
     """The averaged weights, or the plain ones."""
     seed: int = 0
@@ -70,6 +72,8 @@ class Evaluation:
         for name, least in (("draws", 1), ("repeats", 2)):
             value = getattr(self, name)
             require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
+        known = ", ".join(GRIDS)
+        require(self.grid in GRIDS, "unknown grid", got=self.grid, allowed=known, do="name one of them")
         target = self.target_error
         good = target is None or target > 0
         require(good, "the target error is not positive", got=target, allowed="> 0 bits per token", do="use 0.005")
@@ -123,8 +127,9 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
     name = f"{wanted.split}-{hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()}"
     folder = run.folder / "evals" / name
     folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(folder / "settings.json", "w") as file:
-        file.write(json.dumps(settings, indent=1) + "\n")
+    if world.first:
+        with written_whole(folder / "settings.json", "w") as file:
+            file.write(json.dumps(settings, indent=1) + "\n")
     starts = range(0, count, _PART)
     for number, start in enumerate(starts[world.rank :: world.size], start=1):
         _part(folder, model, split, estimator, wanted, start, min(start + _PART, count))
@@ -158,7 +163,8 @@ def _estimator(run: Run, model: Model, wanted: Evaluation) -> Estimator:
             chunk=max(1, LOGITS // (8 * batch.tokens[0].numel() * model.network.vocab_size)),
         )
 
-    return estimator_for(model.process, wanted.estimator, wanted.steps, fit)
+    steps = None if wanted.steps is None else GRIDS[wanted.grid](wanted.steps)
+    return estimator_for(model.process, wanted.estimator, steps, fit)
 
 
 def split_of(run: Run, model: Model, wanted: Evaluation) -> Split:

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from ..core import Linear, Process, Streams, cosine_grid, uniform_grid
 from ..data.vocabulary import Vocabulary
+from ..evaluation import Sequences, estimator_for, score
 from ..mistakes import fail, require
 from ..networks import Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
 from ..sampling.frame import together
-from ..training import Method, checkpoint
+from ..training import Method, charge_chunks, checkpoint
 from .folder import Facts, Run
 from .previews import texts
 from .prompt import Prompt, parse
@@ -104,6 +105,31 @@ class Model:
         rows = [self.prompt(text) for text in many]
         filled = self.fill_prompts(rows, Sampling(**how))
         return [self.vocabulary.decode(row) for row in filled]
+
+    def log_likelihood(
+        self, given: Sequence[str], *, draws: int = 16, repeats: int = 4, seed: int = 0
+    ) -> list[tuple[float, float]]:
+        """A lower bound of log p of each text in nats, and its standard error; each at its own length."""
+        rows = [torch.from_numpy(self.vocabulary.encode(text).astype(np.int64)) for text in given]
+        longest = self.facts.shape[0]
+        for row in rows:
+            good = len(self.facts.shape) == 1 and 1 <= len(row) <= longest
+            require(good, "the text does not fit the model", got=len(row), allowed=f"1..{longest} tokens", do="cut it")
+        estimator = estimator_for(self.process)
+        found: dict[int, tuple[float, float]] = {}
+        for index in together(rows, max(1, 64 // draws)):
+            numbers, x_0 = torch.tensor(index, device=self.device), torch.stack([rows[i] for i in index])
+            (part,) = score(
+                self.network,
+                [Sequences(x_0.to(self.device), numbers)],
+                estimator,
+                draws=draws,
+                repeats=repeats,
+                seed=seed,
+                charge=charge_chunks,
+            )
+            found |= dict(zip(index, zip((-part.nats).tolist(), part.error.tolist(), strict=True), strict=True))
+        return [found[i] for i in range(len(rows))]
 
     def fill_prompts(self, rows: Sequence[Tensor], sampling: Sampling) -> list[np.ndarray[Any, Any]]:
         """Rows of any lengths, those of the same length together; row i draws from stream i."""

@@ -148,7 +148,9 @@ def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
 def choices(
     run: Run, file: Path, how: Evaluation, *, whole: bool, draws: int, progress: Progress | None = None
 ) -> tuple[Path, Accuracy]:
-    """Accuracy on a file of questions, and where it is kept; finished parts are read, the others computed."""
+    """Accuracy on a file of questions, two groups of `draws` for each ending, and where it is kept; finished parts are
+    read, the others computed.
+    """
     questions = list(read_questions(file))[: how.sequences]
     path = checkpoint.newest(run.checkpoints)
     settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
