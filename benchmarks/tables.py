@@ -171,6 +171,41 @@ def estimator_efficiency(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", source(result)])
 
 
+def campbell_variance(result: dict[str, Any]) -> str:
+    """One row per length."""
+    lines = ["| tokens | −log p, nats | one jump | all masked tokens (MD4) | variance ratio |", "|---" * 5 + "|"]
+    for r in result["rows"]:
+        cells = (f"{r[way]['mean']:.1f} ± {r[way]['error']:.1f}" for way in ("campbell", "md4"))
+        lines.append(f"| {r['length']} | {r['truth']:.1f} | {' | '.join(cells)} | {r['variance_ratio']:.1f} |")
+    return "\n".join([*lines, "", f"{result['estimates']:,} estimates each. {source(result)}"])
+
+
+def evaluations(*results: dict[str, Any]) -> str:
+    """One row per data set."""
+    lines = ["| data | sequences | tokens | bits per token | network calls | seconds |", "|---" * 6 + "|"]
+    for r in results:
+        found = r["result"]
+        figure = found["bits_per_token"]
+        lines.append(
+            f"| {r['data']}, test | {found['sequences']:,} | {found['tokens']:,} | {figure['mean']:.4f} ± "
+            f"{figure['error']:.4f} (Monte Carlo {figure['monte_carlo']:.4f}) | {found['network_calls']:,} "
+            f"| {r['duration_s']:.0f} |"
+        )
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
+def questions(result: dict[str, Any]) -> str:
+    """One row."""
+    found = result["result"]
+    rates = [f"{found[f'accuracy{by}']:.1%} ± {found[f'error{by}']:.1%}" for by in ("", "_per_byte")]
+    lines = [
+        "| questions | accuracy | per byte | seconds per question |",
+        "|---" * 4 + "|",
+        f"| {found['questions']:,} | {' | '.join(rates)} | {found['seconds_per_question']:.3f} |",
+    ]
+    return "\n".join([*lines, "", source(result)])
+
+
 def protocol_tokens(result: dict[str, Any]) -> str:
     """One row per set."""
     lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
@@ -197,6 +232,9 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "cpu_speed": (cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
     "interval_coverage": (interval_coverage, ("interval_coverage",)),
     "estimator_efficiency": (estimator_efficiency, ("estimator_efficiency",)),
+    "campbell_variance": (campbell_variance, ("campbell_variance",)),
+    "evaluations": (evaluations, ("evaluation_text8", "evaluation_mnist")),
+    "questions": (questions, ("evaluation_hellaswag",)),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }

@@ -116,6 +116,7 @@ def test_the_command_line_is_this_and_no_more():
         "bench sample": ["count", "json", "no_plain", "out", "preset", "repeats", "sampling_steps", "settings"],
         "sample": sorted([*SAMPLING, "count", "length", "max_length", "min_length", "model"]),
         "infill": sorted([*SAMPLING, "count", "image", "mask", "model", "prompts"]),
+        "baselines": ["json"],
         "samplers": ["json", "length", "plot", "steps"],
         "eval": sorted(
             [*EVALUATION, "choices", "detokeniser", "model", "orders", "protocol", "sets", "steps", "text", "whole"]

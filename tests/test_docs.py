@@ -12,6 +12,7 @@ import pytest
 from benchmarks.tables import documents, filled
 
 ROOT = Path(__file__).parent.parent
+PAGES = ("training", "choosing-a-sampler", "evaluation", "performance", "baselines")
 README = (ROOT / "README.md").read_text()
 
 
@@ -47,10 +48,7 @@ def test_make_targets_exist(document):
         subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
 
 
-@pytest.mark.parametrize(
-    "document",
-    ["README.md", "docs/training.md", "docs/choosing-a-sampler.md", "docs/evaluation.md", "docs/performance.md"],
-)
+@pytest.mark.parametrize("document", ["README.md", *(f"docs/{page}.md" for page in PAGES)])
 def test_unmask_commands_in_documents_run(document, tmp_path):
     """In order, in an empty folder that has the change log in it."""
     shutil.copy(ROOT / "CHANGELOG.md", tmp_path)

@@ -9,6 +9,7 @@ import torch
 
 import unmask
 from unmask import presets
+from unmask.baselines import BASELINES
 from unmask.data import Plan, Reading, prepare
 from unmask.networks import TransformerConfig, UNetConfig, UViTConfig
 from unmask.run import SIZES, default_config, fitted, train, with_method
@@ -30,6 +31,7 @@ MILLIONS = {  # GPT-2's layers, heads and width make 85, 302 and 708 without emb
     "characters": 1.0,
     "mnist": 1.0,
     "molecules": 3.2,
+    **{f"text8-{method}": 92.3 for method in BASELINES},
 }
 every_preset = pytest.mark.parametrize("name", presets.PRESETS)
 

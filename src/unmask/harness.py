@@ -18,7 +18,6 @@ import torch
 import tyro
 from torch import Tensor
 
-from .evaluation import estimator_for
 from .evaluation.continuation import Row, by_length, cost, found_greedily, ids, windows
 from .files import written_whole
 from .mistakes import extra, require
@@ -71,7 +70,7 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         self.draws, self.repeats, self.seed, self.batch_size = draws, repeats, seed, int(batch_size)
         self.temperature, self.max_gen_toks = temperature, max_gen_toks
         self.sampling = partial(Sampling, sampler=sampler, steps=steps, seed=seed, batch_size=self.batch_size)
-        self.estimator = estimator_for(self.model.process)
+        self.estimator = self.model.estimator()
         self.length = self.model.facts.shape[0]
 
     @property

@@ -8,7 +8,9 @@ wide, as in the code base whose layers, heads and widths it adopts.
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
+from .baselines import BASELINES
 from .data import Plan
 from .mistakes import fail
 from .networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
@@ -183,14 +185,24 @@ def molecules() -> Preset:
     return _laptop(plan, (57,), network, "MOSES molecules as SMILES, 3 M", 20_000, 128, 4)
 
 
+def _baseline(method: str) -> Preset:
+    """The paper's text8 with another method: the same data, network and budget."""
+    preset = text8()
+    summary = preset.summary.replace("MD4", f"{method} (unmask baselines)")
+    return replace(preset, summary=summary, config=with_method(preset.config, method))
+
+
 PRESETS: dict[str, Callable[[], Preset]] = {
-    make.__name__.replace("_", "-"): make
-    for make in (
-        *(text8, text8_genmd4, openwebtext_small, openwebtext_small_genmd4, openwebtext_medium),
-        *(fineweb_edu_small, fineweb_edu_medium, fineweb_edu_large),
-        *(cifar10, imagenet64, imagenet64_samples, imagenet64_classes),
-        *(characters, mnist, molecules),
-    )
+    **{
+        make.__name__.replace("_", "-"): make
+        for make in (
+            *(text8, text8_genmd4, openwebtext_small, openwebtext_small_genmd4, openwebtext_medium),
+            *(fineweb_edu_small, fineweb_edu_medium, fineweb_edu_large),
+            *(cifar10, imagenet64, imagenet64_samples, imagenet64_classes),
+            *(characters, mnist, molecules),
+        )
+    },
+    **{f"text8-{method}": partial(_baseline, method) for method in BASELINES},
 }
 
 

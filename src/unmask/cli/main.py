@@ -144,8 +144,9 @@ class Train:
     """The run's folder: configuration, metrics, samples, checkpoints."""
     size: Annotated[str | None, optional("NAME")] = None
     """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters. Default: 1m."""
-    method: Annotated[Literal["md4", "genmd4"] | None, optional("NAME")] = None
-    """md4, or genmd4, which learns a schedule for every token. Default: the preset's, or md4."""
+    method: Annotated[str | None, optional("NAME")] = None
+    """md4, genmd4, which learns a schedule for every token, or one of unmask baselines. Default: the preset's, or
+    md4."""
     log: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """tensorboard, wandb or both, besides metrics.jsonl."""
     parallel: Annotated[Literal["ddp", "fsdp"] | None, optional("NAME")] = None
@@ -184,8 +185,8 @@ class BenchTrain:
     """A folder made by unmask data prepare, for its shape and vocabulary only."""
     size: Annotated[str | None, optional("NAME")] = None
     """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters."""
-    method: Annotated[Literal["md4", "genmd4"] | None, optional("NAME")] = None
-    """md4 or genmd4."""
+    method: Annotated[str | None, optional("NAME")] = None
+    """md4, genmd4 or one of unmask baselines."""
     windows: int = 5
     """How many times to measure."""
     window: int = 10
@@ -207,6 +208,22 @@ class BenchTrain:
         bench.run(config, shape, self.windows, self.window, self.out, self.compare, self.json)
 
 
+@dataclass(frozen=True)
+class Baselines:
+    """List the methods beside MD4 and GenMD4: what differs, whose they are, bound or not, what a step costs.
+
+    Train one by its name: unmask train text8 --method sedd --out runs/sedd
+    """
+
+    json: bool = False
+    """Print the list as JSON and nothing else."""
+
+    def run(self) -> int:
+        from . import baselines
+
+        return baselines.run(self.json)
+
+
 COMMANDS: dict[str, Callable[..., Command]] = {
     "demo": Demo,
     "data prepare": Prepare,
@@ -219,6 +236,7 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "compare": Compare,
     "score": Score,
     "frontier": Frontier,
+    "baselines": Baselines,
     "bench train": BenchTrain,
     "bench sample": BenchSample,
 }

@@ -8,7 +8,7 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from unmask.evaluation import estimator_for, surprise
+from unmask.evaluation import surprise
 from unmask.files import written_whole
 from unmask.mistakes import require
 from unmask.run import Model, load
@@ -27,7 +27,7 @@ def run(folder: Path, text: str, draws: int, repeats: int, seed: int, page: Path
     _check_length(model, tokens)
     predict = Predictor(model.network, model.process.mask_id, cache=False)
     found, error = surprise(
-        predict, tokens[None].to(model.device), estimator_for(model.process), draws=draws, repeats=repeats, seed=seed
+        predict, tokens[None].to(model.device), model.estimator(), draws=draws, repeats=repeats, seed=seed
     )
     values, errors = ((x[0] * _NATS_TO_BITS).tolist() for x in (found, error))
     pieces = [model.vocabulary.decode([token]) for token in tokens.tolist()]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from ..baselines import BASELINES, AOARMConfig, CampbellConfig, D3PMConfig, MaskGITConfig, SEDDConfig
 from ..data import Dataset
 from ..mistakes import fail
 from ..networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
@@ -10,9 +11,13 @@ from ..training import GenMD4Config, MD4Config, OptimizerConfig, TrainingConfig
 
 _T = TypeVar("_T")
 NetworkConfig = TransformerConfig | UNetConfig | UViTConfig
-MethodConfig = MD4Config | GenMD4Config
+MethodConfig = MD4Config | GenMD4Config | AOARMConfig | SEDDConfig | CampbellConfig | MaskGITConfig | D3PMConfig
 
-METHODS: dict[str, type[MD4Config] | type[GenMD4Config]] = {"md4": MD4Config, "genmd4": GenMD4Config}
+METHODS: dict[str, type[MethodConfig]] = {
+    "md4": MD4Config,
+    "genmd4": GenMD4Config,
+    **{name: baseline.config for name, baseline in BASELINES.items()},
+}
 
 SIZES: dict[str, tuple[int, int, int]] = {
     "1m": (4, 4, 144),

@@ -23,7 +23,7 @@ from torch import Tensor
 from ..core import Estimator, fit_surprise
 from ..data import Dataset, Split
 from ..data.vocabulary import Integers
-from ..evaluation import Figure, Scores, Sequences, bits, estimator_for, per_unit, perplexity, repeats_for, score
+from ..evaluation import Figure, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
 from ..files import written_whole
 from ..mistakes import require
 from ..training import charge_chunks, checkpoint
@@ -164,7 +164,7 @@ def _estimator(run: Run, model: Model, wanted: Evaluation) -> Estimator:
         )
 
     steps = None if wanted.steps is None else GRIDS[wanted.grid](wanted.steps)
-    return estimator_for(model.process, wanted.estimator, steps, fit)
+    return model.estimator(wanted.estimator, steps, fit)
 
 
 def split_of(run: Run, model: Model, wanted: Evaluation) -> Split:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import Linear, Process, Streams, cosine_grid, uniform_grid
+from ..core import Estimator, Linear, Process, Streams, cosine_grid, uniform_grid
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, estimator_for, score
+from ..evaluation.likelihood import Fit
 from ..mistakes import fail, require
 from ..networks import Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
@@ -82,6 +83,10 @@ class Model:
     def process(self) -> Process:
         return self.method.estimator().process
 
+    def estimator(self, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None) -> Estimator:
+        """What bounds the likelihood of this model (`evaluation.estimator_for`)."""
+        return self.method.bound_of(estimator_for(self.process, name, steps, fit))
+
     @property
     def device(self) -> torch.device:
         return next(self.method.parameters()).device
@@ -115,7 +120,7 @@ class Model:
         for row in rows:
             good = len(self.facts.shape) == 1 and 1 <= len(row) <= longest
             require(good, "the text does not fit the model", got=len(row), allowed=f"1..{longest} tokens", do="cut it")
-        estimator = estimator_for(self.process)
+        estimator = self.estimator()
         found: dict[int, tuple[float, float]] = {}
         for index in together(rows, max(1, 64 // draws)):
             numbers, x_0 = torch.tensor(index, device=self.device), torch.stack([rows[i] for i in index])
@@ -166,6 +171,7 @@ class Model:
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             features=self._features,
+            scores=self.method.scores,
         )
         kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
         streams = Streams(sampling.seed, index.to(self.device)).fork("sample")

@@ -21,7 +21,6 @@ from ..evaluation import (
     accuracy,
     answer,
     bits,
-    estimator_for,
     find_detokeniser,
     find_protocol,
     per_unit,
@@ -89,7 +88,7 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
             if progress is not None:
                 progress(start + len(rows), len(tokens))
 
-    estimator = estimator_for(model.process, how.estimator, how.steps)
+    estimator = model.estimator(how.estimator, how.steps)
     found = score(
         model.network, batches(), estimator, draws=how.draws, repeats=how.repeats, seed=how.seed, charge=charge_chunks
     )
@@ -181,7 +180,7 @@ def _answers(
     found = answer(
         model.network,
         questions,
-        estimator_for(model.process, settings["estimator"]),
+        model.estimator(settings["estimator"]),
         model.vocabulary,
         length=model.facts.shape[0],
         draws=settings["draws"],

@@ -78,6 +78,7 @@ class Predictor:
     cache: keep what the network said about a row until the row changes. Only for networks that do not see the time;
     None: where that is known (`Network.sees_time`).
     features: a faster way to the network's features, such as `networks.Replayed`.
+    scores: whether logits are log s − log α/(1−α) of scores s (SEDD), whose sum means something.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class Predictor:
         top_p: float | None = None,
         cache: bool | None = None,
         features: Callable[..., Tensor] | None = None,
+        scores: bool = False,
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
+        self.scores, self.filtered = scores, (temperature, top_k, top_p) != (1.0, None, None)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call

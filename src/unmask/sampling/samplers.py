@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core import Process
 from ..mistakes import fail, require
-from . import adaptive, ancestral, hitting, order, remask
+from . import adaptive, ancestral, hitting, order, remask, scores
 from .frame import Frame
 from .predict import Predictor
 from .speculative import speculative
@@ -53,10 +53,10 @@ LAWS = {
 """What the words mean."""
 SAMPLERS: dict[str, Sampler] = {
     "ancestral": Sampler(ancestral.ancestral, STEPS, "positions first, then tokens; the default", ANY),
-    "analytic": Sampler(ancestral.ancestral, STEPS, "SEDD's: with probabilities that sum to one it is ancestral", ANY),
+    "analytic": Sampler(scores.analytic, STEPS, "SEDD's: with probabilities that sum to one it is ancestral", ANY),
     "two-step": Sampler(ancestral.two_step, STEPS, "as published: a token everywhere, then which to reveal"),
     "joint": Sampler(ancestral.joint, BIASED, "as published: one float32 draw, in which rare tokens never appear"),
-    "euler": Sampler(ancestral.euler, NEARS, "Euler steps of the reverse chain"),
+    "euler": Sampler(scores.euler, NEARS, "Euler steps of the reverse chain"),
     "tau-leaping": Sampler(ancestral.tau_leaping, NEARS, "rates held constant over a step"),
     "first-hitting": Sampler(hitting.first_hitting, EXACT, "one position per call, at its own time", grid=False),
     "thinning": Sampler(hitting.thinning, EXACT, "GenMD4 in continuous time", POLYNOMIAL, grid=False),

@@ -17,6 +17,9 @@ from .loss import Loss, constant_shape, head_losses, masked_loss
 class Method(nn.Module, ABC):
     """A network and how it learns. Its parameters are the network's and whatever the method learns itself."""
 
+    scores: bool = False
+    """Whether its logits are scores (SEDD): then their sum means something, not only their differences."""
+
     def __init__(self, network: Network):
         super().__init__()
         self.network = network
@@ -50,6 +53,10 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def estimator(self) -> Estimator:
         """What measures the bound, with little variance and whatever was trained on; its process is the model's."""
+
+    def bound_of(self, estimator: Estimator) -> Estimator:
+        """The same draws, charged the way this method's model is bounded; MD4's way unless it says otherwise."""
+        return estimator
 
     def own_parameters(self) -> list[Tensor]:
         """What the method learns besides the network; it gets a learning rate of its own."""

@@ -1,0 +1,27 @@
+"""The other rows of the paper's tables: what it compares with or unifies, in the same harness.
+
+Data, network, process, trainer, evaluation and samplers are those of MD4, so that a difference is the method. Each
+method is a few lines: how masks are drawn, and what a hidden token costs.
+"""
+
+from .ardm import AOARMConfig
+from .campbell import CampbellConfig, Jump
+from .catalogue import BASELINES, Baseline
+from .d3pm import D3PMConfig
+from .drawn import Drawn
+from .maskgit import MaskGITConfig, Unweighted
+from .score import ScoreEntropy, SEDDConfig
+
+__all__ = [
+    "BASELINES",
+    "AOARMConfig",
+    "Baseline",
+    "CampbellConfig",
+    "D3PMConfig",
+    "Drawn",
+    "Jump",
+    "MaskGITConfig",
+    "SEDDConfig",
+    "ScoreEntropy",
+    "Unweighted",
+]

@@ -1,0 +1,25 @@
+"""Any-order autoregression (ARDM, Hoogeboom et al., 2022): a random order, cut at a random place.
+
+−log p(x) ≤ E_σ Σ_i −log μ(x_σ(i) | x_σ(<i)); with the i-th place drawn and all that follow predicted at once that is
+(N/k) Σ over the k hidden tokens, k uniform: the exact-k form of MD4's bound, without a time.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..core import ExactK, Linear, PowerK, Process, balanced, stratified
+from ..networks import Network
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class AOARMConfig:
+    """Any-order autoregressive model: MD4 by another way, with a place in a random order instead of a time."""
+
+    needs_time: ClassVar[bool] = False
+    """Whether its network must see t."""
+
+    def build(self, network: Network) -> Drawn:
+        """The method around a network."""
+        process = Process(Linear(), network.vocab_size)
+        return Drawn(network, ExactK(process, stratified), ExactK(process, balanced, PowerK(0.5)))

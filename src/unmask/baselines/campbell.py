@@ -1,0 +1,74 @@
+"""The continuous-time chain of Campbell et al. (2022): a bound over jumps, estimated from one of them.
+
+At time t the data x_t jumps to x̃, one more token masked, at rate β = −α'/α for each visible one. The bound charges the
+way back: β·(visible tokens) · −log R̂(x̃ → x_t) for a random jump, plus the rate Σ R̂(x_t → ·) at which the model leaves
+x_t. For masks R̂(x̃ → x_t) = β r μ_d(x̃) and Σ R̂ = β r·(masked tokens), which does not depend on the network (r =
+α/(1−α)): the second evaluation that the general form needs is saved. What is left is
+
+    E_t β · |visible| · −log μ_d(x_d | x̃),   d a random visible token,
+
+MD4's bound, whose network sees one masked token more than it is charged for: one token of each sequence learns.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import ContinuousTime, Draw, Estimator, ExactK, Linear, PowerK, Process, Rows, Streams, balanced, lattice
+from ..core.objective import cross_entropy
+from ..core.points import Spread
+from ..networks import Network
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class JumpDraw(Draw):
+    """A draw of which one hidden token is charged."""
+
+    position: Tensor = field(kw_only=True)
+    """Its place in the flattened sequence [B]."""
+
+
+@dataclass(frozen=True)
+class Jump(Estimator):
+    """The doubly stochastic estimate: a time, a state, and one jump out of it."""
+
+    process: Process
+    spread: Spread = lattice
+
+    def draw(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> JumpDraw:
+        drawn = ContinuousTime(self.process, self.spread).draw(x_0, streams, valid=valid, strata=strata)
+        visible = ~drawn.mask if valid is None else ~drawn.mask & valid
+        order = streams.uniform(*x_0.shape[1:]).masked_fill(~visible, -1.0).flatten(1)
+        position = order.argmax(1)
+        jumped = torch.zeros_like(visible).flatten(1).scatter(1, position[:, None], True).view_as(visible) & visible
+        schedule = self.process.schedule
+        rate = -schedule.dalpha(drawn.t) / schedule.alpha(drawn.t)
+        weight = rate * visible.flatten(1).sum(1)
+        same = {name: getattr(drawn, name) for name in ("t", "control", "reconstruction", "prior")}
+        return JumpDraw(mask=drawn.mask | jumped, weight=weight, position=position, **same)
+
+    def coverage(self) -> float:
+        return ContinuousTime(self.process).coverage()
+
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        position: Tensor = draw.position  # type: ignore[attr-defined]  # it was drawn here
+        charged = rows.index % draw.mask[0].numel() == position[rows.sequence]
+        return torch.where(charged, cross_entropy(logits, rows), 0.0)
+
+
+@dataclass(frozen=True)
+class CampbellConfig:
+    """The rate-matrix bound of Campbell et al., by its doubly stochastic estimate; linear schedule."""
+
+    needs_time: ClassVar[bool] = True
+    """Whether its network must see t."""
+
+    def build(self, network: Network) -> Drawn:
+        """The method around a network."""
+        process = Process(Linear(), network.vocab_size)
+        return Drawn(network, Jump(process), ExactK(process, balanced, PowerK(0.5)), recordable=False)

@@ -1,0 +1,51 @@
+"""D3PM with an absorbing state (Austin et al., 2021): the bound of T steps, plus λ times the plain cross-entropy."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from torch import Tensor
+
+from ..core import Draw, Estimator, Linear, Process, Steps, Streams, uniform_grid
+from ..mistakes import require
+from ..networks import Network
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class Auxiliary(Estimator):
+    """Another estimator's draws, every hidden token charged λ more; the bound where λ = 0."""
+
+    estimator: Estimator
+    factor: float
+
+    @property
+    def process(self) -> Process:  # type: ignore[override]
+        return self.estimator.process
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        draw = self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+        return replace(draw, weight=draw.weight + self.factor)
+
+    def coverage(self) -> float:
+        return self.estimator.coverage() + self.factor / 2  # half of the tokens are hidden on average
+
+
+@dataclass(frozen=True)
+class D3PMConfig:
+    """D3PM, absorbing: T steps on the uniform grid, each token masked by 1/(T − t + 1) in a step."""
+
+    needs_time: ClassVar[bool] = True
+    """Whether its network must see t."""
+    num_steps: int = 1000
+    """T."""
+    auxiliary: float = 0.001
+    """λ of the cross-entropy that is added; 0: the bound alone."""
+
+    def __post_init__(self) -> None:
+        require(self.num_steps >= 1, "too few steps", got=self.num_steps, allowed=">= 1", do="use 1000")
+        require(self.auxiliary >= 0, "λ is negative", got=self.auxiliary, allowed=">= 0", do="use 0.001")
+
+    def build(self, network: Network) -> Drawn:
+        """The method around a network."""
+        bound = Steps(Process(Linear(), network.vocab_size), uniform_grid(self.num_steps))
+        return Drawn(network, Auxiliary(bound, self.auxiliary), bound)

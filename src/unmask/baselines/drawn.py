@@ -1,0 +1,35 @@
+"""A method that is nothing but the way it draws and charges: an estimator to train by, and one to measure by."""
+
+from torch import Tensor
+
+from ..core import Estimator, Streams
+from ..networks import Network
+from ..training import Method
+
+
+class Drawn(Method):
+    """Trains a network on an estimator's draws."""
+
+    def __init__(self, network: Network, training: Estimator, measuring: Estimator, recordable: bool = True):
+        """recordable: whether a draw is told by its times, masks and weights, so that it can be replayed."""
+        super().__init__(network)
+        self._training, self._measuring, self._recordable = training, measuring, recordable
+
+    def forward(
+        self,
+        x_0: Tensor,
+        streams: Streams,
+        *,
+        valid: Tensor | None = None,
+        label: Tensor | None = None,
+        strata: int | None = None,
+    ) -> Tensor:
+        draw = self._training.draw(x_0, streams, valid=valid, strata=strata)
+        return self._total(x_0, draw, self._training, self.network.draw_dropout(streams), label)
+
+    def estimator(self) -> Estimator:
+        return self._measuring
+
+    def record(self, accumulates: bool) -> None:
+        if self._recordable:
+            super().record(accumulates)

@@ -1,0 +1,51 @@
+"""MaskGIT's training (Chang et al., 2022): masked tokens on the cosine schedule, each charged alike.
+
+    L = E_u Σ_{n masked} −log μ_n,   a token masked with probability cos(π u / 2)
+
+is no bound: of independent uniform tokens it costs N·(2/π)·log V, less than their entropy.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import ContinuousTime, Cosine, Draw, Estimator, ExactK, PowerK, Process, Streams, balanced, lattice
+from ..networks import Network
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class Unweighted(Estimator):
+    """Another estimator's masks, every hidden token charged once; not a bound."""
+
+    estimator: Estimator
+
+    @property
+    def process(self) -> Process:  # type: ignore[override]
+        return self.estimator.process
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        draw = self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+        none = torch.zeros_like(draw.weight)
+        return replace(draw, weight=torch.ones_like(draw.weight), reconstruction=none, prior=none)
+
+    def coverage(self) -> float:
+        """E[masked share] of the cosine schedule's times."""
+        t = torch.linspace(0, 1, 10_001, dtype=torch.float64)
+        return float(torch.trapezoid(self.process.schedule.mask_prob(t), t))
+
+
+@dataclass(frozen=True)
+class MaskGITConfig:
+    """MaskGIT: every masked token charged alike, on the cosine schedule; measured by the bound all the same."""
+
+    needs_time: ClassVar[bool] = False
+    """Whether its network must see t."""
+
+    def build(self, network: Network) -> Drawn:
+        """The method around a network."""
+        process = Process(Cosine(), network.vocab_size)
+        training = Unweighted(ContinuousTime(process, lattice))
+        return Drawn(network, training, ExactK(process, balanced, PowerK(0.5)))

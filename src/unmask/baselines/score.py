@@ -1,0 +1,80 @@
+"""Score entropy (SEDD, Lou et al., 2024): the network gives ratios s_v = p_t(v)/p_t(m), which need not sum up rightly.
+
+At a masked position, with the rate β = −α'/α of masking and r = α/(1−α), what all scores of the true law sum up to,
+
+    β [Σ_v s_v − r log s_{x_0} + r log r − r]  =  −α'/(1−α) · [Z − 1 − log s_{x_0}/r],   Z = Σ_v s_v / r.
+
+SEDD's network gives c = log s − log r (its "scale by sigma"), so a hidden token costs Z − 1 − c_{x_0}. Split by
+μ = softmax(c) that is MD4's −log μ_{x_0}, plus Z − 1 − log Z ≥ 0 for not summing to one: with Z = 1 the two are equal.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from ..core import ContinuousTime, Draw, Estimator, ExactK, PowerK, Process, Rows, Streams, balanced, lattice
+from ..core.numeric import softmax_dtype
+from ..mistakes import require
+from ..networks import Network
+from ..training.md4 import SCHEDULES
+from .drawn import Drawn
+
+NOISES = {"log-linear": "linear", "geometric": "geometric"}
+"""SEDD's names for α: 1 − t, and a geometric total rate."""
+
+
+@dataclass(frozen=True)
+class ScoreEntropy(Estimator):
+    """Another estimator's draws, charged by the score entropy of c = log s − log r."""
+
+    estimator: Estimator
+
+    @property
+    def process(self) -> Process:  # type: ignore[override]
+        return self.estimator.process
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        return self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+
+    def coverage(self) -> float:
+        return self.estimator.coverage()
+
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        del draw
+        c = logits.to(softmax_dtype(logits))
+        return c.exp().sum(-1) - 1 - c.gather(-1, rows.target[:, None])[:, 0]
+
+
+@dataclass(frozen=True)
+class SEDDConfig:
+    """SEDD with masks: the score entropy, of scores that may sum up to anything."""
+
+    needs_time: ClassVar[bool] = True
+    """Whether its network must see t."""
+    noise: Literal["log-linear", "geometric"] = "log-linear"
+    """α_t."""
+    constrained: bool = False
+    """Scores α/(1−α)·μ, which sum up rightly: then it is MD4."""
+
+    def __post_init__(self) -> None:
+        known = ", ".join(NOISES)
+        require(self.noise in NOISES, "unknown noise", got=self.noise, allowed=known, do="name one of them")
+
+    def build(self, network: Network) -> "SEDD":
+        """The method around a network."""
+        return SEDD(network, self)
+
+
+class SEDD(Drawn):
+    """Times by low discrepancy, independent masks."""
+
+    def __init__(self, network: Network, config: SEDDConfig):
+        process = Process(SCHEDULES[NOISES[config.noise]](1.0), network.vocab_size)
+        ways = ContinuousTime(process, lattice), ExactK(process, balanced, PowerK(0.5))
+        training, measuring = ways if config.constrained else map(ScoreEntropy, ways)
+        super().__init__(network, training, measuring)
+        self.scores = not config.constrained
+
+    def bound_of(self, estimator: Estimator) -> Estimator:
+        return ScoreEntropy(estimator) if self.scores else estimator
