@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from tests.core.laws import chi_square, sequence_counts
-from tests.sampling.oracle import SCALAR, TABLE, N, V, law_with_steps
+from tests.sampling.oracle import SCALAR, TABLE, N, V, law_with_steps, outcomes
 from tests.small_models import trained
 from unmask.baselines import BASELINES
 from unmask.cli.main import main
 from unmask.core import Streams, uniform_grid
 from unmask.run import load
 from unmask.sampling import Predictor, sample
+from unmask.training import OptimizerConfig
 
 
 def command(capsys, *words):
@@ -45,7 +46,7 @@ def test_the_list(capsys):
 def test_unknown_methods(letters, tmp_path, capsys):
     code, _, err = command(capsys, "train", "--data", letters.parent / "data", "--out", tmp_path / "a", "--method", "x")
     assert code == 2
-    assert "unknown method: got x, allowed is md4, genmd4, ao-arm" in err
+    assert "unknown method: got x, allowed is md4, genmd4, ar, ao-arm" in err
 
 
 def shifted(amount):
@@ -87,3 +88,83 @@ def test_after_brief_training_scores_do_not_sum_up(letters, tmp_path):
         log_z = model.network(x, torch.full((4,), 0.9)).logsumexp(-1)
     off = (log_z.exp() - 1).abs().mean().item()
     assert 0.005 < off < 10, f"scores are off by {off:.1%} on average"
+
+
+# ---------------------------------------------------------------------------------------- autoregressive
+
+
+@pytest.fixture(scope="module")
+def reader(letters, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reader")
+    rate = OptimizerConfig(rate=1e-2)
+    how = {"steps": 200, "batch_size": 32, "average": 0.9, "optimizer": rate, "preview": 1}
+    return trained(letters.parent / "data", folder / "run", "ar", width=32, **how)
+
+
+def test_a_causal_network_does_not_look_ahead(reader):
+    """A change at place n changes predictions after n only."""
+    network = load(reader).network
+    x = torch.randint(8, (1, 16), generator=torch.Generator().manual_seed(0))
+    other = x.clone()
+    other[0, 5] = (x[0, 5] + 1) % 8
+    with torch.no_grad():
+        same = (network(x) == network(other)).all(-1)[0]
+    assert same[:6].all()
+    assert not same[6:].any()
+
+
+def test_its_likelihood_is_exact_and_learned(reader, capsys):
+    """Letters in pairs: 1 of 4, then certain, so one bit per token and nothing to estimate."""
+    code, out, _ = command(capsys, "eval", reader, "--split", "valid", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["bits_per_token"]["monte_carlo"] == 0
+    assert 0.9 < found["bits_per_token"]["mean"] < 1.6
+    assert found["network_calls"] == 2 * found["sequences"]
+    by_hand = load(reader)
+    text = "aAbBcC"
+    ids = torch.from_numpy(by_hand.vocabulary.encode(text).astype("int64"))[None]
+    with torch.no_grad():
+        log_p = by_hand.network(ids).double().log_softmax(-1).gather(-1, ids[..., None]).sum().item()
+    assert by_hand.log_likelihood([text])[0] == (pytest.approx(log_p, rel=1e-5), 0)
+
+
+def test_it_writes_from_left_to_right(reader, capsys):
+    code, out, _ = command(capsys, "sample", reader, "-n", 8, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["network_calls_per_sample"] == 16
+    pairs = [(a, b) for text in found["texts"] for a, b in zip(text[::2], text[1::2], strict=True)]
+    upper = sum(b == a.upper() != a or a == b.upper() != b for a, b in pairs)
+    assert upper > len(pairs) / 2
+    code, out, _ = command(capsys, "infill", reader, "aAbB[MASK:4]", "--json")
+    assert code == 0
+    assert json.loads(out)["texts"][0].startswith("aAbB")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sample", "--sampler", "ancestral"), "allowed is left-to-right"),
+        (("infill", "aA[MASK:2]bB"), "cannot fill this gap"),
+    ],
+)
+def test_what_it_cannot_do(words, said, reader, capsys):
+    code, _, err = command(capsys, words[0], reader, *words[1:])
+    assert code == 2
+    assert said in err
+
+
+def test_pictures_need_a_transformer(pictures, tmp_path, capsys):
+    words = ("train", "--data", pictures.parent / "data", "--out", tmp_path / "a", "--method", "ar")
+    code, _, err = command(capsys, *words)
+    assert code == 2
+    assert "only a transformer reads in order" in err
+
+
+def test_left_to_right_has_the_models_law():
+    """Fails by chance with at most 1e-6."""
+    predict = Predictor(TABLE.denoiser(SCALAR), SCALAR.mask_id)
+    x = torch.full((40_000, N), SCALAR.mask_id)
+    tokens = sample(predict, SCALAR, x, uniform_grid(2), Streams(0, len(x)), "left-to-right").tokens
+    assert chi_square(sequence_counts(tokens, V), outcomes()[1]) > 1e-6

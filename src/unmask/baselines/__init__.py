@@ -5,6 +5,7 @@ method is a few lines: how masks are drawn, and what a hidden token costs.
 """
 
 from .ardm import AOARMConfig
+from .autoregressive import ARConfig, ChainRule
 from .campbell import CampbellConfig, Jump
 from .catalogue import BASELINES, Baseline
 from .d3pm import D3PMConfig
@@ -15,8 +16,10 @@ from .score import ScoreEntropy, SEDDConfig
 __all__ = [
     "BASELINES",
     "AOARMConfig",
+    "ARConfig",
     "Baseline",
     "CampbellConfig",
+    "ChainRule",
     "D3PMConfig",
     "Drawn",
     "Jump",

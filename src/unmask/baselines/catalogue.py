@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .ardm import AOARMConfig
+from .autoregressive import ARConfig
 from .campbell import CampbellConfig
 from .d3pm import D3PMConfig
 from .maskgit import MaskGITConfig
@@ -25,6 +26,9 @@ class Baseline:
 
 
 BASELINES: dict[str, Baseline] = {
+    "ar": Baseline(
+        ARConfig, "left to right, nothing hidden", "Radford et al., 2019", "exact", "1 pass, every token charged"
+    ),
     "ao-arm": Baseline(
         AOARMConfig, "a random order instead of a time", "Hoogeboom et al., 2022", "bound; exact per order", "1 pass"
     ),

@@ -100,10 +100,8 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     written = [str(path) for path in (out, wanted.gif, wanted.html) if path is not None]
     if written:
         console.print("wrote " + ", ".join(written), highlight=False)
-    print(
-        f"{len(rows)} samples in {seconds:.1f} s, {calls / len(rows):.1f} network calls each ({sampling.sampler})",
-        file=sys.stderr,
-    )
+    each, name = calls / len(rows), model.sampler(sampling)
+    print(f"{len(rows)} samples in {seconds:.1f} s, {each:.1f} network calls each ({name})", file=sys.stderr)
     return 0
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class SamplingFlags:
     """What sample and infill have in common."""
 
-    sampler: str = "ancestral"
-    """See unmask samplers."""
+    sampler: Annotated[str | None, optional("NAME")] = None
+    """See unmask samplers. Default: ancestral; left-to-right for autoregressive models."""
     steps: int = 256
     """Steps of the grid; samplers without one make as many calls as they need."""
     grid: Annotated[Literal["uniform", "cosine"] | None, optional("NAME")] = None
@@ -73,7 +73,7 @@ class SamplingFlags:
             guidance=self.guidance,
             rising=self.rising,
             batch_size=self.batch_size,
-            options=options_of(self.sampler, self.option),
+            options=options_of(self.sampler or "ancestral", self.option),
         )
 
     def wanted(self) -> "Wanted":

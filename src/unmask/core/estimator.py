@@ -18,6 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,6 +38,8 @@ class Estimator(ABC):
     """Draws how each row is masked and weighted."""
 
     process: Process
+    exact: ClassVar[bool] = False
+    """Whether a draw gives the likelihood itself."""
 
     @abstractmethod
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:

@@ -28,6 +28,8 @@ class Network(nn.Module, ABC):
     """The number of classes it knows; label `classes` means "no label"."""
     sees_time: bool = False
     """Whether its predictions depend on t."""
+    causal: bool = False
+    """Whether it predicts each token from those before it alone."""
     fixed_shape: bool = True
     """Whether it knows rows of one shape only (pictures, molecules) and not sequences of any length."""
 

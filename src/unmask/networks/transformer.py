@@ -42,6 +42,8 @@ class TransformerConfig:
     positions: int = 0
     """Places with a learned embedding, for rows, whose places mean something (the first pixel, the end of a molecule).
     RoPE sees distances only: where everything is masked it cannot tell places apart, which suits running text (0)."""
+    causal: bool = False
+    """Predict each token from those before it alone (autoregressive models)."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
@@ -100,11 +102,13 @@ MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2":
 
 
 class Attention(HiddenLayer):
-    """All positions see all positions; queries and keys are normalised per head and rotated by their place."""
+    """All positions see all positions, or those up to themselves; queries and keys are normalised per head and rotated
+    by their place.
+    """
 
-    def __init__(self, width: int, heads: int, zero_out: bool):
+    def __init__(self, width: int, heads: int, zero_out: bool, causal: bool = False):
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.qkv = linear(width, 3 * width)
         self.scale_q, self.scale_k = (nn.Parameter(torch.ones(width // heads)) for _ in range(2))
         self.out = linear(width, width, zero=zero_out)
@@ -112,7 +116,8 @@ class Attention(HiddenLayer):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         scales = torch.stack([self.scale_q, self.scale_k])
         q, k, v = norm_rotate(self.qkv(x).unflatten(-1, (3, self.heads, -1)), scales, cos, sin)
-        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return result
 
@@ -153,7 +158,7 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         conditioned = config.conditioning.any
-        self.attention = Attention(config.width, config.heads, zero_out=not conditioned)
+        self.attention = Attention(config.width, config.heads, not conditioned, config.causal)
         self.mlp = MLPS[config.mlp](config.width, not conditioned)
         self.modulation = zero_map(config.condition_width, 6 * config.width) if conditioned else None
 
@@ -192,6 +197,7 @@ class Transformer(Network):
         self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         self.sees_time, self.fixed_shape = config.conditioning.time, config.positions > 0
+        self.causal = config.causal
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
@@ -209,7 +215,10 @@ class Transformer(Network):
     ) -> Tensor:
         config = self.config
         check_label(label, config.conditioning.classes)
-        x: Tensor = self.embedding(x_t.flatten(1))
+        tokens = x_t.flatten(1)
+        if self.causal:  # a place sees the tokens before it; the mask stands for the beginning
+            tokens = F.pad(tokens[:, :-1], (1, 0), value=self.vocab_size)
+        x: Tensor = self.embedding(tokens)
         if self.places is not None:
             x = x + self.places.weight[: self._known_places(x.shape[1])]
         c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None

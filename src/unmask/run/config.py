@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ..baselines import BASELINES, AOARMConfig, CampbellConfig, D3PMConfig, MaskGITConfig, SEDDConfig
+from ..baselines import BASELINES, AOARMConfig, ARConfig, CampbellConfig, D3PMConfig, MaskGITConfig, SEDDConfig
 from ..data import Dataset
 from ..mistakes import fail
 from ..networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
@@ -11,7 +11,9 @@ from ..training import GenMD4Config, MD4Config, OptimizerConfig, TrainingConfig
 
 _T = TypeVar("_T")
 NetworkConfig = TransformerConfig | UNetConfig | UViTConfig
-MethodConfig = MD4Config | GenMD4Config | AOARMConfig | SEDDConfig | CampbellConfig | MaskGITConfig | D3PMConfig
+MethodConfig = (
+    MD4Config | GenMD4Config | ARConfig | AOARMConfig | SEDDConfig | CampbellConfig | MaskGITConfig | D3PMConfig
+)
 
 METHODS: dict[str, type[MethodConfig]] = {
     "md4": MD4Config,
@@ -75,14 +77,19 @@ def _named(size: str, sizes: dict[str, _T]) -> _T:
 
 
 def with_method(config: RunConfig, method: str) -> RunConfig:
-    """The same run with another method; GenMD4's network sees the time."""
+    """The same run with another method; some need a network that sees the time, or one that cannot look ahead."""
     if method not in METHODS:
         fail("unknown method", got=method, allowed=", ".join(METHODS), do="name one of them")
     if isinstance(config.method, METHODS[method]):
         return config
     chosen, seen = METHODS[method], config.network.conditioning
-    conditioning = replace(seen, time=seen.time or chosen.needs_time)
-    return replace(config, method=chosen(), network=replace(config.network, conditioning=conditioning))
+    network = replace(config.network, conditioning=replace(seen, time=seen.time or chosen.needs_time))
+    causal = getattr(chosen, "needs_causal", False)
+    if isinstance(network, TransformerConfig):
+        network = replace(network, causal=causal)
+    elif causal:
+        fail("only a transformer reads in order", got=type(network).__name__, allowed="a transformer", do="use md4")
+    return replace(config, method=chosen(), network=network)
 
 
 def fitted(config: RunConfig, data: str) -> RunConfig:

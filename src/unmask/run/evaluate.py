@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,8 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
     count = min(len(split), wanted.sequences or len(split))
     require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
     estimator = _estimator(run, model, wanted)
+    if estimator.exact:  # nothing is drawn, so nothing is gained by drawing more
+        wanted = replace(wanted, draws=1, repeats=2, target_error=None)
     if wanted.target_error is not None:
         wanted = _with_repeats(model, split, estimator, wanted, count)
     settings = settings_of(run, wanted)

@@ -110,8 +110,9 @@ def _point(
     seconds = time.perf_counter() - start
     rows = list(sampled.tokens.cpu().numpy())
     values = judged(samples_of(model, rows), yardsticks)
-    steps = sampling.steps if find(sampling.sampler).grid else None
-    point = Point(sampling.sampler, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values)
+    name = model.sampler(sampling)
+    steps = sampling.steps if find(name).grid else None
+    point = Point(name, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values)
     folder.mkdir(parents=True, exist_ok=True)
     with written_whole(path, "w") as file:
         file.write(json.dumps({"settings": settings, "point": asdict(point)}, indent=1) + "\n")

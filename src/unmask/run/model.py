@@ -30,8 +30,8 @@ GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
 class Sampling:
     """How to sample."""
 
-    sampler: str = "ancestral"
-    """See `unmask samplers`."""
+    sampler: str | None = None
+    """See `unmask samplers`; None: ancestral, or left-to-right for autoregressive models."""
     steps: int = 256
     """Of the grid, for samplers that walk along one."""
     grid: Literal["uniform", "cosine"] | None = None
@@ -82,6 +82,10 @@ class Model:
     @property
     def process(self) -> Process:
         return self.method.estimator().process
+
+    def sampler(self, sampling: Sampling) -> str:
+        """The name of the sampler that is meant."""
+        return sampling.sampler or ("left-to-right" if self.network.causal else "ancestral")
 
     def estimator(self, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None) -> Estimator:
         """What bounds the likelihood of this model (`evaluation.estimator_for`)."""
@@ -179,7 +183,7 @@ class Model:
         grid = GRIDS[kind](sampling.steps)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             yield from trajectory(
-                predict, process, x, grid, streams, sampling.sampler, window=window, **sampling.options
+                predict, process, x, grid, streams, self.sampler(sampling), window=window, **sampling.options
             )
 
     # -------------------------------------------------------------------------------------- what to fill

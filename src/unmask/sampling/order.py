@@ -61,6 +61,21 @@ def entropies(logits: Tensor) -> Tensor:
     return -(log_mu.exp() * log_mu.clamp(min=-1e300)).sum(-1)
 
 
+def left_to_right(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """One token at a time, the first that is masked; for models that read in order, the only way."""
+    del grid
+    step, mask = 0, x == process.mask_id
+    start = number(mask).clamp(min=1)
+    while bool(mask.any()):
+        what = streams.at(step).uniform(*x.shape[1:])
+        flat = mask.flatten(1)
+        chosen = (flat & (flat.cumsum(1) == 1)).view_as(mask)
+        t = process.schedule.inverse_mask_prob(number(mask) / start)
+        x = put(x, chosen, inverse_cdf(predict(x, t, chosen), what[chosen]))
+        mask, step = x == process.mask_id, step + 1
+        yield Frame(step, process.schedule.inverse_mask_prob(number(mask) / start), x, chosen, predict.calls)
+
+
 def halton(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
     """Along a Halton sequence: positions revealed together lie far apart, in images and in sequences."""
     rank = halton_ranks(tuple(x.shape[1:])).to(x.device).view(x.shape[1:])

@@ -97,6 +97,7 @@ class Predictor:
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
         self.scores, self.filtered = scores, (temperature, top_k, top_p) != (1.0, None, None)
+        self.causal = getattr(denoiser, "causal", False)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call

@@ -33,6 +33,8 @@ class Sampler:
     """Which it is defined for: any, scalar, or polynomial ones."""
     time_free: bool = False
     """Whether it needs a network that does not see the time."""
+    causal: bool = False
+    """Whether models can use it that read from left to right."""
     grid: bool = True
     """Whether it walks along the grid; if not, it makes as many calls as it needs."""
 
@@ -66,6 +68,13 @@ SAMPLERS: dict[str, Sampler] = {
     "confidence": Sampler(order.confidence, BIASED, "MaskGIT: the most probable tokens first"),
     "margin": Sampler(order.margin, BIASED, "where one token is far ahead of the next"),
     "entropy": Sampler(order.entropy, BIASED, "where the network is least uncertain"),
+    "left-to-right": Sampler(
+        order.left_to_right,
+        EXACT,
+        "one token at a time, the first masked; for models that read in order",
+        grid=False,
+        causal=True,
+    ),
     "halton": Sampler(order.halton, NEARS, "positions far apart, in a fixed order; exact with a step for each"),
     "entropy-bounded": Sampler(adaptive.entropy_bounded, BIASED, "as many at once as their entropy allows", grid=False),
     "threshold": Sampler(adaptive.threshold, BIASED, "all that are nearly certain, at least one", grid=False),
@@ -108,5 +117,12 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
         got="one that does",
         allowed="conditioning without time",
         do="use first-hitting, or ancestral",
+    )
+    require(
+        sampler.causal or not predict.causal,
+        f"{name} is not defined for a model that reads from left to right",
+        got="an autoregressive model",
+        allowed=", ".join(known for known, other in SAMPLERS.items() if other.causal),
+        do="use one of them",
     )
     return sampler

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..core import Process, Streams, inverse_cdf
+from ..mistakes import require
 from .blocks import in_blocks
 from .frame import Frame, put, times
 from .predict import Predictor
@@ -42,9 +43,23 @@ def trajectory(
     ends early leaves masked is drawn in one more step.
     """
     run = check(sampler, process, predict, options).run
+    if predict.causal:
+        _check_open_end(x == predict.mask_id)
     if window is not None and x.ndim == 2:
         run = in_blocks(run, window)
     return _frames(run(predict, process, x, grid, streams, **options), predict, x, grid, streams)
+
+
+def _check_open_end(mask: Tensor) -> None:
+    """A model that reads from left to right cannot fill a gap before something that is given."""
+    flat = mask.flatten(1)
+    require(
+        not bool((flat[:, :-1] & ~flat[:, 1:]).any()),
+        "a model that reads from left to right cannot fill this gap",
+        got="a gap before given text",
+        allowed="gaps at the end",
+        do="use a masked diffusion model",
+    )
 
 
 def _frames(frames: Iterator[Frame], predict: Predictor, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:

@@ -348,7 +348,8 @@ class Trainer:
             process = self.method.estimator().process
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
             predict = Predictor(network, process.mask_id, label)
-            return sample(predict, process, x, grid, streams).tokens.cpu()
+            sampler = "left-to-right" if network.causal else "ancestral"
+            return sample(predict, process, x, grid, streams, sampler).tokens.cpu()
 
     def _lengths(self) -> Tensor | None:
         """Those of the training rows, where they differ."""

@@ -1,0 +1,77 @@
+"""The autoregressive transformer of the same size: it hides nothing, and its network cannot look ahead.
+
+−log p(x) = Σ_n −log μ_n(x_n | x_<n), exactly, from one pass over the sequence.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import Draw, Estimator, Linear, Process, Streams
+from ..mistakes import require
+from ..networks import Network
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class Visible(Process):
+    """A process whose masks say what is charged, and hide nothing."""
+
+    def hide(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x itself."""
+        del mask
+        return x
+
+
+@dataclass(frozen=True)
+class ChainRule(Estimator):
+    """Every token charged once: no estimate at all."""
+
+    process: Process
+    exact: ClassVar[bool] = True
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        del streams, strata
+        every = torch.ones_like(x_0, dtype=torch.bool)
+        one = torch.ones(len(x_0), dtype=torch.float64, device=x_0.device)
+        none = torch.zeros_like(one)
+        count = x_0.numel() if valid is None else None
+        return Draw(none, every if valid is None else valid, one, none, none, none, count)
+
+    def coverage(self) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class ARConfig:
+    """Autoregressive: a causal transformer, exact likelihood, sampled from left to right."""
+
+    needs_time: ClassVar[bool] = False
+    """Whether its network must see t."""
+    needs_causal: ClassVar[bool] = True
+    """Whether its network must not look ahead."""
+
+    def build(self, network: Network) -> "Autoregressive":
+        """The method around a network."""
+        return Autoregressive(network)
+
+
+class Autoregressive(Drawn):
+    """All tokens at once, each from those before it."""
+
+    def __init__(self, network: Network):
+        require(
+            network.causal,
+            "an autoregressive model needs a network that cannot look ahead",
+            got=type(network).__name__,
+            allowed="a causal transformer",
+            do="set network.causal",
+        )
+        rule = ChainRule(Visible(Linear(), network.vocab_size))
+        super().__init__(network, rule, rule)
+
+    def bound_of(self, estimator: Estimator) -> Estimator:
+        del estimator
+        return self.estimator()
