@@ -11,6 +11,7 @@ from tests.small_models import trained
 from unmask.baselines import BASELINES
 from unmask.cli.main import main
 from unmask.core import Streams, uniform_grid
+from unmask.networks import Past
 from unmask.run import load
 from unmask.sampling import Predictor, sample
 from unmask.training import OptimizerConfig
@@ -168,3 +169,40 @@ def test_left_to_right_has_the_models_law():
     x = torch.full((40_000, N), SCALAR.mask_id)
     tokens = sample(predict, SCALAR, x, uniform_grid(2), Streams(0, len(x)), "left-to-right").tokens
     assert chi_square(sequence_counts(tokens, V), outcomes()[1]) > 1e-6
+
+
+def test_reading_on_is_reading_everything(reader):
+    """Keys and values that are kept give the features of a whole pass, whatever is read at once."""
+    network = load(reader).network
+    x = torch.randint(8, (3, 16), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        whole, pasts, shown = network.features(x), [Past() for _ in network.blocks], network.shifted(x)
+        parts = [network.read(shown[:, a:b], pasts, a) for a, b in ((0, 5), (5, 6), (6, 7), (7, 16))]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-4, atol=1e-5)
+
+
+def test_what_was_read_changes_no_sample(reader):
+    """With a cache and without one, also where prompts of one batch end at different places."""
+    model = load(reader)
+    network, process = model.network, model.process
+    x = torch.full((4, 16), process.mask_id)
+    x[1, :3], x[2, :9] = 1, 2
+    found = []
+    for cache in (True, False):
+        predict = Predictor(network, process.mask_id, cache=cache)
+        found.append(sample(predict, process, x, uniform_grid(2), Streams(5, 4), "left-to-right").tokens)
+    assert torch.equal(*found)
+    assert (found[0][1, :3] == 1).all()
+
+
+def test_each_place_is_read_once(reader, monkeypatch):
+    """Sixteen places in sixteen passes over one place each, also where prompts differ in length."""
+    model = load(reader)
+    x = torch.full((3, 16), model.process.mask_id)
+    x[1, :3] = 1
+    read, real = [], model.network.read
+    monkeypatch.setattr(model.network, "read", lambda shown, *a: read.append(shown.shape[1]) or real(shown, *a))
+    predict = Predictor(model.network, model.process.mask_id)
+    found = sample(predict, model.process, x, uniform_grid(2), Streams(0, 3), "left-to-right")
+    assert read == [1] * 16
+    assert found.calls == (16 + 13 + 16) / 3

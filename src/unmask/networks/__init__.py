@@ -8,7 +8,7 @@ from .conditioning import Conditioning
 from .cost import Cost, cost
 from .network import Network
 from .replay import Replayed
-from .transformer import Transformer, TransformerConfig
+from .transformer import Past, Transformer, TransformerConfig
 from .unet import UNet, UNetConfig
 from .uvit import UViT, UViTConfig
 
@@ -16,6 +16,7 @@ __all__ = [
     "Conditioning",
     "Cost",
     "Network",
+    "Past",
     "Replayed",
     "Transformer",
     "TransformerConfig",

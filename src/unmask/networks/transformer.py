@@ -101,6 +101,20 @@ class SquaredReluMlp(HiddenLayer):
 MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}
 
 
+class Past:
+    """What a causal attention layer has read: keys and values [B, H, N, D/H]."""
+
+    def __init__(self) -> None:
+        self.kept: tuple[Tensor, Tensor] | None = None
+
+    def extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """With those of the next places."""
+        if self.kept is not None:
+            k, v = (torch.cat([old, new], dim=2) for old, new in zip(self.kept, (k, v), strict=True))
+        self.kept = k, v
+        return k, v
+
+
 class Attention(HiddenLayer):
     """All positions see all positions, or those up to themselves; queries and keys are normalised per head and rotated
     by their place.
@@ -113,11 +127,16 @@ class Attention(HiddenLayer):
         self.scale_q, self.scale_k = (nn.Parameter(torch.ones(width // heads)) for _ in range(2))
         self.out = linear(width, width, zero=zero_out)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None) -> Tensor:
         scales = torch.stack([self.scale_q, self.scale_k])
         q, k, v = norm_rotate(self.qkv(x).unflatten(-1, (3, self.heads, -1)), scales, cos, sin)
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        if past is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        else:
+            k, v = past.extended(k, v)
+            before = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=before)
         result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return result
 
@@ -163,14 +182,21 @@ class Block(nn.Module):
         self.modulation = zero_map(config.condition_width, 6 * config.width) if conditioned else None
 
     def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, c: Tensor | None, keep_1: Tensor | None, keep_2: Tensor | None
+        self,
+        x: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        c: Tensor | None,
+        keep_1: Tensor | None = None,
+        keep_2: Tensor | None = None,
+        past: Past | None = None,
     ) -> Tensor:
         if self.modulation is None or c is None:
-            x = x + _keep(self.attention(rms_norm(x), cos, sin), keep_1)
+            x = x + _keep(self.attention(rms_norm(x), cos, sin, past), keep_1)
             x = x + _keep(self.mlp(rms_norm(x)), keep_2)
             return x
         shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
-        x = x + gate_1 * _keep(self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin), keep_1)
+        x = x + gate_1 * _keep(self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, past), keep_1)
         x = x + gate_2 * _keep(self.mlp(modulate(rms_norm(x), shift_2, scale_2)), keep_2)
         return x
 
@@ -214,23 +240,44 @@ class Transformer(Network):
         self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
     ) -> Tensor:
         config = self.config
-        check_label(label, config.conditioning.classes)
         tokens = x_t.flatten(1)
-        if self.causal:  # a place sees the tokens before it; the mask stands for the beginning
-            tokens = F.pad(tokens[:, :-1], (1, 0), value=self.vocab_size)
-        x: Tensor = self.embedding(tokens)
-        if self.places is not None:
-            x = x + self.places.weight[: self._known_places(x.shape[1])]
-        c = F.silu(self.condition(t, label, len(x_t))) if self.condition is not None else None
+        x, c = self._begun(self.shifted(tokens) if self.causal else tokens, t, label)
         cos, sin = self.rotations(x.shape[1])
         keep = per_branch(dropout, 0, 2 * config.layers)
-        x = in_compute_dtype(x)
         for i, block in enumerate(self.blocks):
             x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
+        return self._ended(x, c).reshape(*x_t.shape, -1)
+
+    def shifted(self, tokens: Tensor) -> Tensor:
+        """What a causal network is shown at each place: the token before it; at the first, the mask."""
+        return F.pad(tokens[:, :-1], (1, 0), value=self.vocab_size)
+
+    def read(self, shifted: Tensor, pasts: list[Past], start: int, label: Tensor | None = None) -> Tensor:
+        """Features of places start, start + 1 … [B, M, D] of a causal network, from what it is shown there [B, M] and
+        what its layers have read before, one `Past` each; they are extended.
+        """
+        x, c = self._begun(shifted, None, label, start)
+        cos, sin = (table[start:] for table in self.rotations(start + x.shape[1]))
+        for block, past in zip(self.blocks, pasts, strict=True):
+            x = block(x, cos, sin, c, past=past)
+        return self._ended(x, c)
+
+    def _begun(
+        self, tokens: Tensor, t: Tensor | None, label: Tensor | None, start: int = 0
+    ) -> tuple[Tensor, Tensor | None]:
+        """Embeddings, and what time and class say."""
+        check_label(label, self.config.conditioning.classes)
+        x: Tensor = self.embedding(tokens)
+        if self.places is not None:
+            x = x + self.places.weight[start : self._known_places(start + x.shape[1])]
+        c = F.silu(self.condition(t, label, len(tokens))) if self.condition is not None else None
+        return in_compute_dtype(x), c
+
+    def _ended(self, x: Tensor, c: Tensor | None) -> Tensor:
         x = rms_norm(x)
         if self.modulation is not None and c is not None:
             x = modulate(x, *self.modulation(c)[:, None].chunk(2, dim=-1))
-        return x.reshape(*x_t.shape, -1)
+        return x
 
     def _known_places(self, length: int) -> int:
         require(

@@ -62,18 +62,19 @@ def entropies(logits: Tensor) -> Tensor:
 
 
 def left_to_right(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """One token at a time, the first that is masked; for models that read in order, the only way."""
+    """Place after place, one token per call; for models that read in order, the only way."""
     del grid
-    step, mask = 0, x == process.mask_id
-    start = number(mask).clamp(min=1)
-    while bool(mask.any()):
-        what = streams.at(step).uniform(*x.shape[1:])
-        flat = mask.flatten(1)
-        chosen = (flat & (flat.cumsum(1) == 1)).view_as(mask)
-        t = process.schedule.inverse_mask_prob(number(mask) / start)
-        x = put(x, chosen, inverse_cdf(predict(x, t, chosen), what[chosen]))
-        mask, step = x == process.mask_id, step + 1
-        yield Frame(step, process.schedule.inverse_mask_prob(number(mask) / start), x, chosen, predict.calls)
+    masked = x == process.mask_id
+    start, step = number(masked).clamp(min=1), 0
+    for place in masked.flatten(1).any(0).nonzero()[:, 0].tolist():
+        chosen = torch.zeros_like(masked).flatten(1)
+        chosen[:, place] = masked.flatten(1)[:, place]
+        chosen = chosen.view_as(x)
+        t = process.schedule.inverse_mask_prob(number(x == process.mask_id) / start)
+        what = streams.at(place).uniform()[chosen.flatten(1).any(1)]
+        x, step = put(x, chosen, inverse_cdf(predict(x, t, chosen), what)), step + 1
+        then = process.schedule.inverse_mask_prob(number(x == process.mask_id) / start)
+        yield Frame(step, then, x, chosen, predict.calls)
 
 
 def halton(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
