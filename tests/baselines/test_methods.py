@@ -8,12 +8,12 @@ import torch
 from tests.core.laws import chi_square, sequence_counts
 from tests.sampling.oracle import SCALAR, TABLE, N, V, law_with_steps, outcomes
 from tests.small_models import trained
-from unmask.baselines import BASELINES
+from unmask.baselines import BASELINES, AOARMConfig, SUNDAEConfig
 from unmask.cli.main import main
 from unmask.core import Streams, uniform_grid
-from unmask.networks import Past
+from unmask.networks import Past, TransformerConfig
 from unmask.run import load
-from unmask.sampling import Predictor, sample
+from unmask.sampling import CAUSAL, SCORES, Predictor, sample
 from unmask.training import OptimizerConfig
 
 
@@ -67,14 +67,14 @@ def test_seds_samplers_have_the_law_of_their_scores(name, amount):
         return own * z
 
     exact = law_with_steps(SCALAR, TABLE.denoiser(SCALAR), grid, chance)
-    predict = Predictor(shifted(amount), SCALAR.mask_id, scores=True)
+    predict = Predictor(shifted(amount), SCALAR.mask_id, family=SCORES)
     x = torch.full((40_000, N), SCALAR.mask_id)
     tokens = sample(predict, SCALAR, x, grid, Streams(0, len(x)), name).tokens
     assert chi_square(sequence_counts(tokens, V), exact) > 1e-6
 
 
 def test_scores_have_no_temperature():
-    predict = Predictor(shifted(0.0), SCALAR.mask_id, scores=True, temperature=0.5)
+    predict = Predictor(shifted(0.0), SCALAR.mask_id, family=SCORES, temperature=0.5)
     x = torch.full((2, N), SCALAR.mask_id)
     with pytest.raises(ValueError, match="scores have no temperature"):
         sample(predict, SCALAR, x, uniform_grid(2), Streams(0, 2), "analytic")
@@ -189,7 +189,7 @@ def test_what_was_read_changes_no_sample(reader):
     x[1, :3], x[2, :9] = 1, 2
     found = []
     for cache in (True, False):
-        predict = Predictor(network, process.mask_id, cache=cache)
+        predict = Predictor(network, process.mask_id, cache=cache, family=CAUSAL)
         found.append(sample(predict, process, x, uniform_grid(2), Streams(5, 4), "left-to-right").tokens)
     assert torch.equal(*found)
     assert (found[0][1, :3] == 1).all()
@@ -202,7 +202,28 @@ def test_each_place_is_read_once(reader, monkeypatch):
     x[1, :3] = 1
     read, real = [], model.network.read
     monkeypatch.setattr(model.network, "read", lambda shown, *a: read.append(shown.shape[1]) or real(shown, *a))
-    predict = Predictor(model.network, model.process.mask_id)
+    predict = Predictor(model.network, model.process.mask_id, family=CAUSAL)
     found = sample(predict, model.process, x, uniform_grid(2), Streams(0, 3), "left-to-right")
     assert read == [1] * 16
     assert found.calls == (16 + 13 + 16) / 3
+
+
+def test_unrolled_denoising_is_the_bound_and_a_second_pass():
+    """Less the bound of the same draw, the loss is the cross-entropy of all tokens given the network's completion."""
+    torch.manual_seed(0)
+    network = TransformerConfig(5, 1, 2, 16).build()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    x_0 = torch.randint(5, (6, 8), generator=torch.Generator().manual_seed(0))
+    method, shown = SUNDAEConfig().build(network), []
+    method._features = lambda x, *a: shown.append(x) or network.features(x, *a)
+    with torch.no_grad():
+        total = method(x_0, Streams(0, 6))
+        bound = AOARMConfig().build(network)(x_0, Streams(0, 6))
+        masked, written = shown
+        again = torch.nn.functional.cross_entropy(network(written).flatten(0, 1), x_0.flatten(), reduction="sum")
+    torch.testing.assert_close((total - bound).float(), again, rtol=1e-4, atol=1e-3)
+    visible = masked != 5
+    assert (written[visible] == x_0[visible]).all()
+    assert not (written == 5).any()

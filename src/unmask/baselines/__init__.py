@@ -12,6 +12,8 @@ from .d3pm import D3PMConfig
 from .drawn import Drawn
 from .maskgit import MaskGITConfig, Unweighted
 from .score import ScoreEntropy, SEDDConfig
+from .sundae import SUNDAEConfig
+from .uniform import MultinomialConfig, UniformSteps
 
 __all__ = [
     "BASELINES",
@@ -24,7 +26,10 @@ __all__ = [
     "Drawn",
     "Jump",
     "MaskGITConfig",
+    "MultinomialConfig",
     "SEDDConfig",
+    "SUNDAEConfig",
     "ScoreEntropy",
+    "UniformSteps",
     "Unweighted",
 ]

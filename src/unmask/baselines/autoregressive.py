@@ -12,17 +12,8 @@ from torch import Tensor
 from ..core import Draw, Estimator, Linear, Process, Streams
 from ..mistakes import require
 from ..networks import Network
+from ..sampling import CAUSAL
 from .drawn import Drawn
-
-
-@dataclass(frozen=True)
-class Visible(Process):
-    """A process whose masks say what is charged, and hide nothing."""
-
-    def hide(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x itself."""
-        del mask
-        return x
 
 
 @dataclass(frozen=True)
@@ -39,6 +30,11 @@ class ChainRule(Estimator):
         none = torch.zeros_like(one)
         count = x_0.numel() if valid is None else None
         return Draw(none, every if valid is None else valid, one, none, none, none, count)
+
+    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+        """Everything: the network looks at no place but those before."""
+        del draw
+        return x_0
 
     def coverage(self) -> float:
         return 1.0
@@ -61,6 +57,8 @@ class ARConfig:
 class Autoregressive(Drawn):
     """All tokens at once, each from those before it."""
 
+    family = CAUSAL
+
     def __init__(self, network: Network):
         require(
             network.causal,
@@ -69,7 +67,7 @@ class Autoregressive(Drawn):
             allowed="a causal transformer",
             do="set network.causal",
         )
-        rule = ChainRule(Visible(Linear(), network.vocab_size))
+        rule = ChainRule(Process(Linear(), network.vocab_size))
         super().__init__(network, rule, rule)
 
     def bound_of(self, estimator: Estimator) -> Estimator:

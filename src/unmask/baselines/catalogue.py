@@ -9,6 +9,8 @@ from .campbell import CampbellConfig
 from .d3pm import D3PMConfig
 from .maskgit import MaskGITConfig
 from .score import SEDDConfig
+from .sundae import SUNDAEConfig
+from .uniform import MultinomialConfig
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ BASELINES: dict[str, Baseline] = {
     "maskgit": Baseline(MaskGITConfig, "all hidden tokens weigh the same", "Chang et al., 2022", "no bound", "1 pass"),
     "d3pm": Baseline(
         D3PMConfig, "T steps, and some plain cross-entropy", "Austin et al., 2021", "bound if λ = 0", "1 pass"
+    ),
+    "sundae": Baseline(
+        SUNDAEConfig, "mends its own completions too", "Savinov et al., 2022", "bound, and a term more", "2 passes"
+    ),
+    "multinomial": Baseline(
+        MultinomialConfig, "wrong tokens instead of masks", "Austin et al., Hoogeboom et al., 2021", "bound", "1 pass"
     ),
 }
 """By the name that `--method` takes."""

@@ -17,6 +17,7 @@ from ..core import ContinuousTime, Draw, Estimator, ExactK, PowerK, Process, Row
 from ..core.numeric import softmax_dtype
 from ..mistakes import require
 from ..networks import Network
+from ..sampling import MASKED, SCORES
 from ..training.md4 import SCHEDULES
 from .drawn import Drawn
 
@@ -74,7 +75,7 @@ class SEDD(Drawn):
         ways = ContinuousTime(process, lattice), ExactK(process, balanced, PowerK(0.5))
         training, measuring = ways if config.constrained else map(ScoreEntropy, ways)
         super().__init__(network, training, measuring)
-        self.scores = not config.constrained
+        self.family = MASKED if config.constrained else SCORES
 
     def bound_of(self, estimator: Estimator) -> Estimator:
-        return ScoreEntropy(estimator) if self.scores else estimator
+        return ScoreEntropy(estimator) if self.family is SCORES else estimator

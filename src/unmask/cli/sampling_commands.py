@@ -19,7 +19,7 @@ class SamplingFlags:
     """What sample and infill have in common."""
 
     sampler: Annotated[str | None, optional("NAME")] = None
-    """See unmask samplers. Default: ancestral; left-to-right for autoregressive models."""
+    """See unmask samplers. Default: the one that fits the model, mostly ancestral."""
     steps: int = 256
     """Steps of the grid; samplers without one make as many calls as they need."""
     grid: Annotated[Literal["uniform", "cosine"] | None, optional("NAME")] = None

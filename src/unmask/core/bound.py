@@ -35,7 +35,7 @@ class Charge(Protocol):
 
 def charge_all(denoiser: Denoiser, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo:
     """By its logits at every position."""
-    logits = denoiser(estimator.process.hide(x_0, draw.mask), draw.t, condition)
+    logits = denoiser(estimator.shown(x_0, draw), draw.t, condition)
     return estimator.nelbo(logits[draw.mask], x_0, draw)
 
 

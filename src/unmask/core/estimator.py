@@ -53,6 +53,10 @@ class Estimator(ABC):
     def coverage(self) -> float:
         """E[weight · 1{token masked}]: the part of the time integral this estimator covers (1 = all of it)."""
 
+    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+        """What the network sees: x_0 with the drawn positions masked."""
+        return self.process.hide(x_0, draw.mask)
+
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         """What each masked position costs [R], from its logits [R, V]: any part of the rows can be computed alone."""
         del draw

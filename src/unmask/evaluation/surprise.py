@@ -21,7 +21,7 @@ def surprise(
     for repeat in range(repeats):
         draw = estimator.draw(rows, Streams(seed, len(rows), repeat, x_0.device), strata=draws)
         where = Rows.of(rows, draw.mask)
-        logits = predict(estimator.process.hide(rows, draw.mask), draw.t, draw.mask, _samples(x_0, draws))
+        logits = predict(estimator.shown(rows, draw), draw.t, draw.mask, _samples(x_0, draws))
         losses = estimator.losses(logits, where, draw).double() * draw.weight.double()[where.sequence]
         laid_out = torch.zeros(rows.numel(), dtype=torch.float64, device=x_0.device)
         laid_out[where.index] = losses

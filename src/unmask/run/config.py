@@ -3,7 +3,17 @@
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ..baselines import BASELINES, AOARMConfig, ARConfig, CampbellConfig, D3PMConfig, MaskGITConfig, SEDDConfig
+from ..baselines import (
+    BASELINES,
+    AOARMConfig,
+    ARConfig,
+    CampbellConfig,
+    D3PMConfig,
+    MaskGITConfig,
+    MultinomialConfig,
+    SEDDConfig,
+    SUNDAEConfig,
+)
 from ..data import Dataset
 from ..mistakes import fail
 from ..networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
@@ -12,7 +22,16 @@ from ..training import GenMD4Config, MD4Config, OptimizerConfig, TrainingConfig
 _T = TypeVar("_T")
 NetworkConfig = TransformerConfig | UNetConfig | UViTConfig
 MethodConfig = (
-    MD4Config | GenMD4Config | ARConfig | AOARMConfig | SEDDConfig | CampbellConfig | MaskGITConfig | D3PMConfig
+    MD4Config
+    | GenMD4Config
+    | ARConfig
+    | AOARMConfig
+    | SEDDConfig
+    | CampbellConfig
+    | MaskGITConfig
+    | D3PMConfig
+    | MultinomialConfig
+    | SUNDAEConfig
 )
 
 METHODS: dict[str, type[MethodConfig]] = {

@@ -31,7 +31,7 @@ class Sampling:
     """How to sample."""
 
     sampler: str | None = None
-    """See `unmask samplers`; None: ancestral, or left-to-right for autoregressive models."""
+    """See `unmask samplers`; None: that of the model's family, mostly ancestral."""
     steps: int = 256
     """Of the grid, for samplers that walk along one."""
     grid: Literal["uniform", "cosine"] | None = None
@@ -85,7 +85,7 @@ class Model:
 
     def sampler(self, sampling: Sampling) -> str:
         """The name of the sampler that is meant."""
-        return sampling.sampler or ("left-to-right" if self.network.causal else "ancestral")
+        return sampling.sampler or self.method.family.sampler
 
     def estimator(self, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None) -> Estimator:
         """What bounds the likelihood of this model (`evaluation.estimator_for`)."""
@@ -175,7 +175,7 @@ class Model:
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             features=self._features,
-            scores=self.method.scores,
+            family=self.method.family,
         )
         kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
         streams = Streams(sampling.seed, index.to(self.device)).fork("sample")

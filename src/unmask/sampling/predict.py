@@ -10,6 +10,7 @@ from torch import Tensor
 from ..core import Denoiser, filter_logits
 from ..core.numeric import softmax_dtype
 from ..networks import Network, Past, Transformer
+from .family import MASKED, Family
 
 Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
 """(tokens, condition, which samples the rows are) → what the network is shown with the condition taken away."""
@@ -78,7 +79,7 @@ class Predictor:
     cache: keep what the network said about a row until the row changes. Only for networks that do not see the time;
     None: where that is known (`Network.sees_time`).
     features: a faster way to the network's features, such as `networks.Replayed`.
-    scores: whether logits are log s − log α/(1−α) of scores s (SEDD), whose sum means something.
+    family: what its predictions mean.
     """
 
     def __init__(
@@ -93,13 +94,12 @@ class Predictor:
         top_p: float | None = None,
         cache: bool | None = None,
         features: Callable[..., Tensor] | None = None,
-        scores: bool = False,
+        family: Family = MASKED,
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
-        self.scores, self.filtered = scores, (temperature, top_k, top_p) != (1.0, None, None)
+        self.family, self.filtered = family, (temperature, top_k, top_p) != (1.0, None, None)
         self._with: _Asked | _Read
         self._without: _Asked | _Read
-        self.causal = getattr(denoiser, "causal", False)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..core import Process
 from ..mistakes import fail, require
-from . import adaptive, ancestral, hitting, order, remask, scores
+from . import adaptive, ancestral, hitting, order, remask, scores, uniform
+from .family import CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Predictor
 from .speculative import speculative
@@ -33,8 +34,8 @@ class Sampler:
     """Which it is defined for: any, scalar, or polynomial ones."""
     time_free: bool = False
     """Whether it needs a network that does not see the time."""
-    causal: bool = False
-    """Whether models can use it that read from left to right."""
+    families: tuple[Family, ...] = (MASKED, SCORES)
+    """The models that can use it."""
     grid: bool = True
     """Whether it walks along the grid; if not, it makes as many calls as it needs."""
 
@@ -73,11 +74,14 @@ SAMPLERS: dict[str, Sampler] = {
         EXACT,
         "one token at a time, the first masked; for models that read in order",
         grid=False,
-        causal=True,
+        families=(MASKED, SCORES, CAUSAL),
     ),
     "halton": Sampler(order.halton, NEARS, "positions far apart, in a fixed order; exact with a step for each"),
     "entropy-bounded": Sampler(adaptive.entropy_bounded, BIASED, "as many at once as their entropy allows", grid=False),
     "threshold": Sampler(adaptive.threshold, BIASED, "all that are nearly certain, at least one", grid=False),
+    "uniform": Sampler(
+        uniform.uniform, STEPS, "for uniform noise: every token drawn anew in each step", families=(UNIFORM,)
+    ),
     "remask-cap": Sampler(remask.remask_cap, NEARS, "ReMDM: hides a share η again, to mend early mistakes"),
     "remask-rescale": Sampler(remask.remask_rescale, NEARS, "ReMDM: η of the largest share"),
     "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: hides doubtful tokens again"),
@@ -99,6 +103,14 @@ def find(name: str) -> Sampler:
 def check(name: str, process: Process, predict: Predictor, options: dict[str, Any]) -> Sampler:
     """The sampler, if it is defined for this process and network, with these options."""
     sampler = find(name)
+    family = predict.family
+    require(
+        family in sampler.families,
+        f"{name} is not defined for this model",
+        got=family.name,
+        allowed=", ".join(known for known, other in SAMPLERS.items() if family in other.families),
+        do=f"use {family.sampler}",
+    )
     unknown = [option for option in options if option not in sampler.options]
     allowed = ", ".join(sampler.options) or "none"
     require(not unknown, f"{name} has no such option", got=", ".join(unknown), allowed=allowed, do="leave it out")
@@ -117,12 +129,5 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
         got="one that does",
         allowed="conditioning without time",
         do="use first-hitting, or ancestral",
-    )
-    require(
-        sampler.causal or not predict.causal,
-        f"{name} is not defined for a model that reads from left to right",
-        got="an autoregressive model",
-        allowed=", ".join(known for known, other in SAMPLERS.items() if other.causal),
-        do="use one of them",
     )
     return sampler

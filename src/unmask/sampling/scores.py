@@ -14,20 +14,21 @@ from ..core import Process, Streams, inverse_cdf
 from ..core.grid import check_grid
 from ..mistakes import require
 from . import ancestral as plain
+from .family import SCORES
 from .frame import Frame, put, times
 from .predict import Answer, Predictor
 
 
 def analytic(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
     """The analytic step: chance (α_s/α_t − 1)·s_v, which is (α_s−α_t)/(1−α_t)·e^{c_v}."""
-    if not predict.scores:
+    if predict.family is not SCORES:
         return plain.ancestral(predict, process, x, grid, streams)
     return _by_scores(predict, process, x, grid, streams, process.schedule.unmask_prob)
 
 
 def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
     """Euler steps of the reverse chain: chance (t−s)·β·s_v."""
-    if not predict.scores:
+    if predict.family is not SCORES:
         return plain.euler(predict, process, x, grid, streams)
     return _by_scores(predict, process, x, grid, streams, lambda s, t: -(t - s) * process.schedule.loss_weight(t))
 

@@ -347,9 +347,9 @@ class Trainer:
         with self.average.applied(), self.strategy.gathered(), self._precision():
             process = self.method.estimator().process
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
-            predict = Predictor(network, process.mask_id, label)
-            sampler = "left-to-right" if network.causal else "ancestral"
-            return sample(predict, process, x, grid, streams, sampler).tokens.cpu()
+            family = self.method.family
+            predict = Predictor(network, process.mask_id, label, family=family)
+            return sample(predict, process, x, grid, streams, family.sampler).tokens.cpu()
 
     def _lengths(self) -> Tensor | None:
         """Those of the training rows, where they differ."""

@@ -160,5 +160,5 @@ class _ChunkGradients(torch.autograd.Function):
 
 def charge_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:
     """For `estimate_nelbo`: charge a draw to a network without logits at every position."""
-    features = network.features(estimator.process.hide(x_0, draw.mask), draw.t, label)
+    features = network.features(estimator.shown(x_0, draw), draw.t, label)
     return masked_loss(network, features, x_0, draw, estimator).nelbo

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..core import Draw, Estimator, Streams
 from ..networks import Network
 from ..networks.network import Dropout, compiled
+from ..sampling import MASKED, Family
 from .graph import Recorded
 from .loss import Loss, constant_shape, head_losses, masked_loss
 
@@ -17,8 +18,8 @@ from .loss import Loss, constant_shape, head_losses, masked_loss
 class Method(nn.Module, ABC):
     """A network and how it learns. Its parameters are the network's and whatever the method learns itself."""
 
-    scores: bool = False
-    """Whether its logits are scores (SEDD): then their sum means something, not only their differences."""
+    family: Family = MASKED
+    """What its network's predictions mean."""
 
     def __init__(self, network: Network):
         super().__init__()
@@ -94,6 +95,6 @@ class Method(nn.Module, ABC):
     ) -> Loss:
         """The bound of a draw. `learned`: what its losses depend on besides the network."""
         t = draw.t.float()  # as a network sees it: one shape and one kind of number for the compiled one
-        features = self._features(estimator.process.hide(x_0, draw.mask), t, label, dropout)
+        features = self._features(estimator.shown(x_0, draw), t, label, dropout)
         losses = head_losses if learned else self._losses
         return masked_loss(self.network, features, x_0, draw, estimator, learned=learned, losses=losses)

@@ -1,0 +1,64 @@
+"""Unrolled denoising (SUNDAE, Savinov et al., 2022), with masks: the network also mends what it has written itself.
+
+To MD4's bound is added Σ_n −log μ_n(x_0 | x̃): in x̃ the hidden tokens are drawn from the network's own predictions, so
+that it learns which of its tokens are wrong. No bound; the model is measured by MD4's all the same.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import ExactK, Linear, PowerK, Process, Streams, balanced, inverse_cdf, stratified
+from ..networks import Network
+from ..training.loss import chunk_size, masked_loss
+from .autoregressive import ChainRule
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class SUNDAEConfig:
+    """SUNDAE-style: after the masked tokens, all tokens of the network's own completion."""
+
+    needs_time: ClassVar[bool] = False
+    """Whether its network must see t."""
+
+    def build(self, network: Network) -> "SUNDAE":
+        """The method around a network."""
+        return SUNDAE(network)
+
+
+class SUNDAE(Drawn):
+    """Two passes: one over masks, one over what the first has written there."""
+
+    def __init__(self, network: Network):
+        process = Process(Linear(), network.vocab_size)
+        super().__init__(network, ExactK(process, stratified), ExactK(process, balanced, PowerK(0.5)), recordable=False)
+        self._all = ChainRule(process)
+
+    def forward(
+        self,
+        x_0: Tensor,
+        streams: Streams,
+        *,
+        valid: Tensor | None = None,
+        label: Tensor | None = None,
+        strata: int | None = None,
+    ) -> Tensor:
+        draw = self._training.draw(x_0, streams, valid=valid, strata=strata)
+        dropout, u = self.network.draw_dropout(streams), streams.uniform(*x_0.shape[1:])
+        features = self._features(self._training.shown(x_0, draw), draw.t.float(), label, dropout)
+        first = masked_loss(self.network, features, x_0, draw, self._training, losses=self._losses)
+        again = self._all.draw(x_0, streams, valid=valid)
+        written = x_0.masked_scatter(draw.mask, self._tokens(features[draw.mask], u[draw.mask]).to(x_0.dtype))
+        features = self._features(written, again.t.float(), label, dropout)
+        second = masked_loss(self.network, features, x_0, again, self._all, losses=self._losses)
+        return first.total + second.total
+
+    @torch.no_grad()
+    def _tokens(self, features: Tensor, u: Tensor) -> Tensor:
+        """Drawn from the network's predictions [M]."""
+        size = chunk_size(self.network.vocab_size)
+        parts = zip(features.split(size), u.split(size), strict=True)  # type: ignore[no-untyped-call]
+        return torch.cat([inverse_cdf(self.network.head(part), own) for part, own in parts])

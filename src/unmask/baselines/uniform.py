@@ -1,0 +1,104 @@
+"""D3PM with uniform noise, or multinomial diffusion (Austin et al., 2021; Hoogeboom et al., 2021): no masks.
+
+The bound of T steps: Σ_t KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) at every position, the last step being −log p(x_0 | x_t).
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core import Draw, Estimator, Linear, Process, Rows, Streams, stratified, uniform_grid
+from ..core.estimator import draw_steps, spread_over
+from ..core.grid import check_grid
+from ..core.numeric import softmax_dtype
+from ..core.points import Spread
+from ..core.uniform_noise import draw_noisy, log_reverse
+from ..mistakes import require
+from ..networks import Network
+from ..sampling import UNIFORM
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class NoisyDraw(Draw):
+    """A draw of tokens of which some are wrong; `mask` says what is charged, which is everything."""
+
+    x_t: Tensor = field(kw_only=True)
+    s: Tensor = field(kw_only=True)
+    """The next time [B]."""
+
+
+@dataclass(frozen=True)
+class UniformSteps(Estimator):
+    """One step of the grid per row, weight T; the grid goes from all noise to none."""
+
+    process: Process
+    grid: Tensor
+    spread: Spread = stratified
+
+    def __post_init__(self) -> None:
+        check_grid(self.grid)
+
+    def draw(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> NoisyDraw:
+        t, s = draw_steps(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
+        noisy = draw_noisy(x_0, self.process.schedule.alpha(t), self.process.vocab_size, streams)
+        every = torch.ones_like(x_0, dtype=torch.bool) if valid is None else valid
+        none = torch.zeros_like(t)
+        count = x_0.numel() if valid is None else None
+        weight = torch.full_like(t, len(self.grid) - 1)
+        return NoisyDraw(t, every, weight, none, none, none, count, x_t=torch.where(every, noisy, x_0), s=s)
+
+    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+        """The noisy tokens."""
+        del x_0
+        noisy: Tensor = draw.x_t  # type: ignore[attr-defined]  # it was drawn here
+        return noisy
+
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        """KL of the true step and the model's, at each position [R]."""
+        schedule, x_t = self.process.schedule, self.shown(rows.target, draw).flatten()[rows.index]
+        s: Tensor = draw.s  # type: ignore[attr-defined]
+        alphas = schedule.alpha(s)[rows.sequence], schedule.alpha(draw.t)[rows.sequence]
+        log_mu = logits.log_softmax(-1, dtype=softmax_dtype(logits))
+        true = F.one_hot(rows.target, logits.shape[-1]).to(log_mu.dtype).log()
+        log_q, log_p = (log_reverse(x_t, mu, *alphas) for mu in (true, log_mu))
+        return torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0).sum(-1)
+
+    def coverage(self) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class MultinomialConfig:
+    """D3PM with uniform noise: wrong tokens instead of masks, T steps; linear schedule."""
+
+    needs_time: ClassVar[bool] = True
+    """Whether its network must see t."""
+    num_steps: int = 1000
+    """T."""
+
+    def __post_init__(self) -> None:
+        require(self.num_steps >= 1, "too few steps", got=self.num_steps, allowed=">= 1", do="use 1000")
+
+    def build(self, network: Network) -> "Multinomial":
+        """The method around a network."""
+        return Multinomial(network, self)
+
+
+class Multinomial(Drawn):
+    """Every token predicted from a sequence in which some are wrong."""
+
+    family = UNIFORM
+
+    def __init__(self, network: Network, config: MultinomialConfig):
+        bound = UniformSteps(Process(Linear(), network.vocab_size), uniform_grid(config.num_steps))
+        super().__init__(network, bound, bound, recordable=False)
+
+    def bound_of(self, estimator: Estimator) -> Estimator:
+        del estimator
+        return self.estimator()
