@@ -6,6 +6,7 @@ method is a few lines: how masks are drawn, and what a hidden token costs.
 
 from .ardm import AOARMConfig
 from .autoregressive import ARConfig, ChainRule
+from .blocks import BlockConfig, InBlocks
 from .campbell import CampbellConfig, Jump
 from .catalogue import BASELINES, Baseline
 from .d3pm import D3PMConfig
@@ -20,10 +21,12 @@ __all__ = [
     "AOARMConfig",
     "ARConfig",
     "Baseline",
+    "BlockConfig",
     "CampbellConfig",
     "ChainRule",
     "D3PMConfig",
     "Drawn",
+    "InBlocks",
     "Jump",
     "MaskGITConfig",
     "MultinomialConfig",

@@ -5,6 +5,7 @@ from typing import Any
 
 from .ardm import AOARMConfig
 from .autoregressive import ARConfig
+from .blocks import BlockConfig
 from .campbell import CampbellConfig
 from .d3pm import D3PMConfig
 from .maskgit import MaskGITConfig
@@ -46,6 +47,13 @@ BASELINES: dict[str, Baseline] = {
     ),
     "sundae": Baseline(
         SUNDAEConfig, "mends its own completions too", "Savinov et al., 2022", "bound, and a term more", "2 passes"
+    ),
+    "block": Baseline(
+        BlockConfig,
+        "blocks from left to right",
+        "Arriola et al., 2025",
+        "bound; exact for blocks of 1",
+        "1 pass, twice as long",
     ),
     "multinomial": Baseline(
         MultinomialConfig, "wrong tokens instead of masks", "Austin et al., Hoogeboom et al., 2021", "bound", "1 pass"

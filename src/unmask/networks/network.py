@@ -30,6 +30,8 @@ class Network(nn.Module, ABC):
     """Whether its predictions depend on t."""
     causal: bool = False
     """Whether it predicts each token from those before it alone."""
+    block: int = 0
+    """The size of the blocks that it reads one after the other; 0: it sees everything."""
     fixed_shape: bool = True
     """Whether it knows rows of one shape only (pictures, molecules) and not sequences of any length."""
 

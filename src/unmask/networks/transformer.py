@@ -44,6 +44,8 @@ class TransformerConfig:
     RoPE sees distances only: where everything is masked it cannot tell places apart, which suits running text (0)."""
     causal: bool = False
     """Predict each token from those before it alone (autoregressive models)."""
+    block: int = 0
+    """Blocks of so many tokens see themselves and those before them (block diffusion); 0: all sees all."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
@@ -127,12 +129,14 @@ class Attention(HiddenLayer):
         self.scale_q, self.scale_k = (nn.Parameter(torch.ones(width // heads)) for _ in range(2))
         self.out = linear(width, width, zero=zero_out)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None, seen: Tensor | None = None
+    ) -> Tensor:
         scales = torch.stack([self.scale_q, self.scale_k])
         q, k, v = norm_rotate(self.qkv(x).unflatten(-1, (3, self.heads, -1)), scales, cos, sin)
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         if past is None:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=self.causal)
         else:
             k, v = past.extended(k, v)
             before = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
@@ -189,14 +193,16 @@ class Block(nn.Module):
         c: Tensor | None,
         keep_1: Tensor | None = None,
         keep_2: Tensor | None = None,
+        seen: Tensor | None = None,
         past: Past | None = None,
     ) -> Tensor:
         if self.modulation is None or c is None:
-            x = x + _keep(self.attention(rms_norm(x), cos, sin, past), keep_1)
+            x = x + _keep(self.attention(rms_norm(x), cos, sin, past, seen), keep_1)
             x = x + _keep(self.mlp(rms_norm(x)), keep_2)
             return x
         shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
-        x = x + gate_1 * _keep(self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, past), keep_1)
+        mixed = self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, past, seen)
+        x = x + gate_1 * _keep(mixed, keep_1)
         x = x + gate_2 * _keep(self.mlp(modulate(rms_norm(x), shift_2, scale_2)), keep_2)
         return x
 
@@ -215,6 +221,19 @@ def _keep(x: Tensor, keep: Tensor | None) -> Tensor:
     return x if keep is None else x * keep[:, None].to(x.dtype)
 
 
+def blocks_seen(length: int, block: int, pair: bool, device: torch.device) -> Tensor:
+    """Which place sees which: its own block and those before it, [N, N].
+
+    For a clean copy and a masked one behind it, [2N, 2N]: a masked block sees itself and the clean blocks before it.
+    """
+    number = torch.arange(length, device=device) // block
+    before, same = number[:, None] > number, number[:, None] == number
+    if not pair:
+        return before | same
+    clean, masked = torch.cat([before | same, torch.zeros_like(same)], 1), torch.cat([before, same], 1)
+    return torch.cat([clean, masked])
+
+
 class Transformer(Network):
     """Tokens → embeddings → blocks → norm; the head is a linear map that starts at zero: uniform predictions."""
 
@@ -223,7 +242,7 @@ class Transformer(Network):
         self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         self.sees_time, self.fixed_shape = config.conditioning.time, config.positions > 0
-        self.causal = config.causal
+        self.causal, self.block = config.causal, config.block
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
@@ -242,11 +261,17 @@ class Transformer(Network):
         config = self.config
         tokens = x_t.flatten(1)
         x, c = self._begun(self.shifted(tokens) if self.causal else tokens, t, label)
-        cos, sin = self.rotations(x.shape[1])
+        pair = bool(self.block) and x_t.ndim == 3
+        length = x_t.shape[-1] if pair else x.shape[1]
+        cos, sin = self.rotations(length)
+        if pair:
+            cos, sin = torch.cat([cos, cos]), torch.cat([sin, sin])
+        seen = blocks_seen(length, self.block, pair, x.device) if self.block else None
         keep = per_branch(dropout, 0, 2 * config.layers)
         for i, block in enumerate(self.blocks):
-            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1])
-        return self._ended(x, c).reshape(*x_t.shape, -1)
+            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1], seen)
+        x = self._ended(x, c)
+        return x[:, length:] if pair else x.reshape(*x_t.shape, -1)
 
     def shifted(self, tokens: Tensor) -> Tensor:
         """What a causal network is shown at each place: the token before it; at the first, the mask."""

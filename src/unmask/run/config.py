@@ -7,6 +7,7 @@ from ..baselines import (
     BASELINES,
     AOARMConfig,
     ARConfig,
+    BlockConfig,
     CampbellConfig,
     D3PMConfig,
     MaskGITConfig,
@@ -32,6 +33,7 @@ MethodConfig = (
     | D3PMConfig
     | MultinomialConfig
     | SUNDAEConfig
+    | BlockConfig
 )
 
 METHODS: dict[str, type[MethodConfig]] = {
@@ -51,6 +53,9 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "1b": (30, 26, 1664),
 }
 """Layers, heads and width of a transformer with about so many parameters besides its embeddings."""
+
+_BLOCK = 16
+"""Tokens of a block of block diffusion."""
 
 IMAGE_SIZES: dict[str, tuple[int, int]] = {"1m": (3, 64), "3m": (5, 96), "10m": (11, 128), "30m": (32, 128)}
 """Blocks on each side and width of a U-Net."""
@@ -102,11 +107,12 @@ def with_method(config: RunConfig, method: str) -> RunConfig:
     if isinstance(config.method, METHODS[method]):
         return config
     chosen, seen = METHODS[method], config.network.conditioning
-    network = replace(config.network, conditioning=replace(seen, time=seen.time or chosen.needs_time))
-    causal = getattr(chosen, "needs_causal", False)
+    causal, blocks = (getattr(chosen, f"needs_{what}", False) for what in ("causal", "blocks"))
+    time = chosen.needs_time or (seen.time and not (causal or blocks))  # what reads in order has no time to see
+    network = replace(config.network, conditioning=replace(seen, time=time))
     if isinstance(network, TransformerConfig):
-        network = replace(network, causal=causal)
-    elif causal:
+        network = replace(network, causal=causal, block=(network.block or _BLOCK) if blocks else 0)
+    elif causal or blocks:
         fail("only a transformer reads in order", got=type(network).__name__, allowed="a transformer", do="use md4")
     return replace(config, method=chosen(), network=network)
 

@@ -1,12 +1,13 @@
 """Sampling: a trajectory is a generator of frames, from masks to data; one function for each published sampler."""
 
-from .family import CAUSAL, MASKED, SCORES, UNIFORM, Family
+from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Guidance, Predictor, Without
 from .samplers import LAWS, SAMPLERS, Sampler, find
 from .trajectory import Sampled, blank, sample, trajectory
 
 __all__ = [
+    "BLOCKS",
     "CAUSAL",
     "LAWS",
     "MASKED",

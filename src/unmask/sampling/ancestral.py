@@ -73,6 +73,21 @@ def _by_chance(
         yield Frame(step + 1, then, x, chosen, predict.calls)
 
 
+def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
+    """Block after block, each by ancestral steps along the whole grid."""
+    check_grid(grid)
+    steps = len(grid) - 1
+    number = torch.arange(x.shape[1], device=x.device) // max(1, predict.block)
+    for block in range(int(number[-1]) + 1):
+        for step, (t, s) in enumerate(pairwise(grid.tolist())):
+            now, then, own = times(t, x), times(s, x), streams.at(block * steps + step)
+            where, what = own.uniform(x.shape[1]), own.uniform(x.shape[1])
+            chances = process.schedule.unmask_prob(then, now)[:, None]
+            chosen = (x == process.mask_id) & (number == block) & (where < chances)
+            x = put(x, chosen, _tokens(predict, x, now, chosen, what))
+            yield Frame(block * steps + step + 1, then, x, chosen, predict.calls)
+
+
 def _tokens(predict: Predictor, x: Tensor, t: Tensor, chosen: Tensor, what: Tensor) -> Tensor:
     """A token for each chosen position [M], from one uniform each."""
     logits = predict(x, t, chosen)

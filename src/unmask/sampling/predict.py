@@ -100,6 +100,7 @@ class Predictor:
         self.family, self.filtered = family, (temperature, top_k, top_p) != (1.0, None, None)
         self._with: _Asked | _Read
         self._without: _Asked | _Read
+        self.block: int = getattr(denoiser, "block", 0)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call

@@ -9,7 +9,7 @@ from typing import Any
 from ..core import Process
 from ..mistakes import fail, require
 from . import adaptive, ancestral, hitting, order, remask, scores, uniform
-from .family import CAUSAL, MASKED, SCORES, UNIFORM, Family
+from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Predictor
 from .speculative import speculative
@@ -79,6 +79,12 @@ SAMPLERS: dict[str, Sampler] = {
     "halton": Sampler(order.halton, NEARS, "positions far apart, in a fixed order; exact with a step for each"),
     "entropy-bounded": Sampler(adaptive.entropy_bounded, BIASED, "as many at once as their entropy allows", grid=False),
     "threshold": Sampler(adaptive.threshold, BIASED, "all that are nearly certain, at least one", grid=False),
+    "block-wise": Sampler(
+        ancestral.block_wise,
+        STEPS,
+        "for block diffusion: block after block, each by ancestral steps",
+        families=(BLOCKS,),
+    ),
     "uniform": Sampler(
         uniform.uniform, STEPS, "for uniform noise: every token drawn anew in each step", families=(UNIFORM,)
     ),

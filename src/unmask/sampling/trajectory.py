@@ -10,7 +10,7 @@ from torch import Tensor
 from ..core import Process, Streams, inverse_cdf
 from ..mistakes import require
 from .blocks import in_blocks
-from .family import CAUSAL
+from .family import BLOCKS, CAUSAL
 from .frame import Frame, put, times
 from .predict import Predictor
 from .samplers import check
@@ -44,7 +44,7 @@ def trajectory(
     ends early leaves masked is drawn in one more step.
     """
     run = check(sampler, process, predict, options).run
-    if predict.family is CAUSAL:
+    if predict.family in (CAUSAL, BLOCKS):
         _check_open_end(x == predict.mask_id)
     if window is not None and x.ndim == 2:
         run = in_blocks(run, window)

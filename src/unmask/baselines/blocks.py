@@ -1,0 +1,113 @@
+"""Block diffusion (Arriola et al., 2025): blocks from left to right, masked diffusion within each.
+
+−log p(x) ≤ Σ_b NELBO(x^b | x^{<b}): every block is a small MD4 whose context is clean. One block of the whole length is
+MD4; blocks of one token are the exact chain rule from left to right. Both copies, the clean and the masked one, go
+through the network together: a masked block sees itself and the clean blocks before it.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import Draw, Estimator, Linear, Process, Rows, Streams
+from ..core.objective import cross_entropy
+from ..mistakes import require
+from ..networks import Network
+from ..sampling import BLOCKS
+from .drawn import Drawn
+
+
+@dataclass(frozen=True)
+class BlockDraw(Draw):
+    """A draw with a number of hidden tokens for every block."""
+
+    factor: Tensor = field(kw_only=True)
+    """What a hidden token costs, L/k of its block [B, N]."""
+
+
+@dataclass(frozen=True)
+class InBlocks(Estimator):
+    """In each block of L tokens, k of them hidden, k uniform on 1..L, charged L/k."""
+
+    process: Process
+    block: int
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """With one token per block there is nothing to draw."""
+        return self.block == 1
+
+    def draw(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> BlockDraw:
+        del strata
+        _check_length(x_0.shape[1], self.block)
+        blocks = x_0.shape[1] // self.block
+        u = streams.uniform(blocks, self.block)
+        rank = u.argsort(-1).argsort(-1)
+        k = (streams.uniform(blocks, 1) * self.block).long() + 1
+        mask = (rank < k).flatten(1)
+        mask = mask if valid is None else mask & valid
+        factor = (self.block / k).double().expand(-1, -1, self.block).flatten(1)
+        one = torch.ones(len(x_0), dtype=torch.float64, device=x_0.device)
+        none = torch.zeros_like(one)
+        return BlockDraw(none, mask, one, none, none, none, factor=factor)
+
+    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+        """The clean copy and the masked one, [B, 2, N]."""
+        return torch.stack([x_0, self.process.hide(x_0, draw.mask)], dim=1)
+
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        factor: Tensor = draw.factor  # type: ignore[attr-defined]  # it was drawn here
+        losses = cross_entropy(logits, rows)
+        return losses * factor.flatten()[rows.index].to(losses.dtype)
+
+    def coverage(self) -> float:
+        return 1.0
+
+
+def _check_length(length: int, block: int) -> None:
+    require(
+        length % block == 0,
+        "the length is no whole number of blocks",
+        got=f"{length} tokens",
+        allowed=f"a multiple of {block}",
+        do="change --block",
+    )
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    """Block diffusion: masked diffusion within blocks, which follow each other; the network's `block` is their size."""
+
+    needs_time: ClassVar[bool] = False
+    """Whether its network must see t."""
+    needs_blocks: ClassVar[bool] = True
+    """Whether its network must read block by block."""
+
+    def build(self, network: Network) -> "BlockDiffusion":
+        """The method around a network."""
+        return BlockDiffusion(network)
+
+
+class BlockDiffusion(Drawn):
+    """All blocks at once, each with the clean ones before it."""
+
+    family = BLOCKS
+
+    def __init__(self, network: Network):
+        require(
+            network.block > 0 and not network.sees_time,
+            "this network does not read block by block",
+            got=type(network).__name__,
+            allowed="a transformer with blocks, without time",
+            do="set network.block",
+        )
+        bound = InBlocks(Process(Linear(), network.vocab_size), network.block)
+        super().__init__(network, bound, bound, recordable=False)
+
+    def bound_of(self, estimator: Estimator) -> Estimator:
+        del estimator
+        return self.estimator()
