@@ -76,9 +76,12 @@ def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
     again = evaluate(run, wanted)
     assert np.array_equal(again.scores.nats, whole.scores.nats)
     assert {path: path.stat().st_mtime_ns for path in parts[:3]} == before
-    words = ["eval", str(letters), "--split", "train", "--repeats", "200", "--seed", "9"]
+    known = set((letters / "evals").glob("*/settings.json"))
+    words = ["eval", str(letters), "--split", "train", "--repeats", "100000", "--seed", "9"]
     process = subprocess.Popen([sys.executable, "-m", "unmask", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(4)
+    while set((letters / "evals").glob("*/settings.json")) == known:  # until it is at work
+        assert process.poll() is None
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
