@@ -5,19 +5,16 @@
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..core import ExactK, Linear, PowerK, Process, balanced, stratified
 from ..networks import Network
+from ..training import Needs
 from .drawn import Drawn
 
 
 @dataclass(frozen=True)
-class AOARMConfig:
+class AOARMConfig(Needs):
     """Any-order autoregressive model: MD4 by another way, with a place in a random order instead of a time."""
-
-    needs_time: ClassVar[bool] = False
-    """Whether its network must see t."""
 
     def build(self, network: Network) -> Drawn:
         """The method around a network."""

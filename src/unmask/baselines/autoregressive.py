@@ -13,6 +13,7 @@ from ..core import Draw, Estimator, Linear, Process, Streams
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import CAUSAL
+from ..training import Needs
 from .drawn import Drawn
 
 
@@ -41,13 +42,10 @@ class ChainRule(Estimator):
 
 
 @dataclass(frozen=True)
-class ARConfig:
+class ARConfig(Needs):
     """Autoregressive: a causal transformer, exact likelihood, sampled from left to right."""
 
-    needs_time: ClassVar[bool] = False
-    """Whether its network must see t."""
     needs_causal: ClassVar[bool] = True
-    """Whether its network must not look ahead."""
 
     def build(self, network: Network) -> "Autoregressive":
         """The method around a network."""

@@ -16,6 +16,7 @@ from ..core.objective import cross_entropy
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import BLOCKS
+from ..training import Needs
 from .drawn import Drawn
 
 
@@ -79,13 +80,10 @@ def _check_length(length: int, block: int) -> None:
 
 
 @dataclass(frozen=True)
-class BlockConfig:
+class BlockConfig(Needs):
     """Block diffusion: masked diffusion within blocks, which follow each other; the network's `block` is their size."""
 
-    needs_time: ClassVar[bool] = False
-    """Whether its network must see t."""
     needs_blocks: ClassVar[bool] = True
-    """Whether its network must read block by block."""
 
     def build(self, network: Network) -> "BlockDiffusion":
         """The method around a network."""

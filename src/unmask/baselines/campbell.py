@@ -20,6 +20,7 @@ from ..core import ContinuousTime, Draw, Estimator, ExactK, Linear, PowerK, Proc
 from ..core.objective import cross_entropy
 from ..core.points import Spread
 from ..networks import Network
+from ..training import Needs
 from .drawn import Drawn
 
 
@@ -62,11 +63,10 @@ class Jump(Estimator):
 
 
 @dataclass(frozen=True)
-class CampbellConfig:
+class CampbellConfig(Needs):
     """The rate-matrix bound of Campbell et al., by its doubly stochastic estimate; linear schedule."""
 
     needs_time: ClassVar[bool] = True
-    """Whether its network must see t."""
 
     def build(self, network: Network) -> Drawn:
         """The method around a network."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from ..core import Draw, Estimator, Linear, Process, Steps, Streams, uniform_grid
 from ..mistakes import require
 from ..networks import Network
+from ..training import Needs
 from .drawn import Drawn
 
 
@@ -31,11 +32,10 @@ class Auxiliary(Estimator):
 
 
 @dataclass(frozen=True)
-class D3PMConfig:
+class D3PMConfig(Needs):
     """D3PM, absorbing: T steps on the uniform grid, each token masked by 1/(T − t + 1) in a step."""
 
     needs_time: ClassVar[bool] = True
-    """Whether its network must see t."""
     num_steps: int = 1000
     """T."""
     auxiliary: float = 0.001

@@ -6,13 +6,13 @@ is no bound: of independent uniform tokens it costs N·(2/π)·log V, less than 
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..core import ContinuousTime, Cosine, Draw, Estimator, ExactK, PowerK, Process, Streams, balanced, lattice
 from ..networks import Network
+from ..training import Needs
 from .drawn import Drawn
 
 
@@ -38,11 +38,8 @@ class Unweighted(Estimator):
 
 
 @dataclass(frozen=True)
-class MaskGITConfig:
+class MaskGITConfig(Needs):
     """MaskGIT: every masked token charged alike, on the cosine schedule; measured by the bound all the same."""
-
-    needs_time: ClassVar[bool] = False
-    """Whether its network must see t."""
 
     def build(self, network: Network) -> Drawn:
         """The method around a network."""

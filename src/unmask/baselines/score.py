@@ -18,6 +18,7 @@ from ..core.numeric import softmax_dtype
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import MASKED, SCORES
+from ..training import Needs
 from ..training.md4 import SCHEDULES
 from .drawn import Drawn
 
@@ -48,11 +49,10 @@ class ScoreEntropy(Estimator):
 
 
 @dataclass(frozen=True)
-class SEDDConfig:
+class SEDDConfig(Needs):
     """SEDD with masks: the score entropy, of scores that may sum up to anything."""
 
     needs_time: ClassVar[bool] = True
-    """Whether its network must see t."""
     noise: Literal["log-linear", "geometric"] = "log-linear"
     """α_t."""
     constrained: bool = False

@@ -5,24 +5,21 @@ that it learns which of its tokens are wrong. No bound; the model is measured by
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..core import ExactK, Linear, PowerK, Process, Streams, balanced, inverse_cdf, stratified
 from ..networks import Network
+from ..training import Needs
 from ..training.loss import chunk_size, masked_loss
 from .autoregressive import ChainRule
 from .drawn import Drawn
 
 
 @dataclass(frozen=True)
-class SUNDAEConfig:
+class SUNDAEConfig(Needs):
     """SUNDAE-style: after the masked tokens, all tokens of the network's own completion."""
-
-    needs_time: ClassVar[bool] = False
-    """Whether its network must see t."""
 
     def build(self, network: Network) -> "SUNDAE":
         """The method around a network."""

@@ -19,6 +19,7 @@ from ..core.uniform_noise import draw_noisy, log_reverse
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import UNIFORM
+from ..training import Needs
 from .drawn import Drawn
 
 
@@ -74,11 +75,10 @@ class UniformSteps(Estimator):
 
 
 @dataclass(frozen=True)
-class MultinomialConfig:
+class MultinomialConfig(Needs):
     """D3PM with uniform noise: wrong tokens instead of masks, T steps; linear schedule."""
 
     needs_time: ClassVar[bool] = True
-    """Whether its network must see t."""
     num_steps: int = 1000
     """T."""
 

@@ -107,7 +107,7 @@ def with_method(config: RunConfig, method: str) -> RunConfig:
     if isinstance(config.method, METHODS[method]):
         return config
     chosen, seen = METHODS[method], config.network.conditioning
-    causal, blocks = (getattr(chosen, f"needs_{what}", False) for what in ("causal", "blocks"))
+    causal, blocks = chosen.needs_causal, chosen.needs_blocks
     time = chosen.needs_time or (seen.time and not (causal or blocks))  # what reads in order has no time to see
     network = replace(config.network, conditioning=replace(seen, time=time))
     if isinstance(network, TransformerConfig):

@@ -6,7 +6,7 @@ from .genmd4 import GenMD4, GenMD4Config
 from .loop import Bits, Report, Trainer, TrainingConfig
 from .loss import Loss, charge_chunks, masked_loss
 from .md4 import MD4, MD4Config
-from .method import Method
+from .method import Method, Needs
 from .optimizer import OptimizerConfig, Optimizers, build_optimizer
 from .rate import RateConfig, rate_factor
 
@@ -19,6 +19,7 @@ __all__ = [
     "Loss",
     "MD4Config",
     "Method",
+    "Needs",
     "OptimizerConfig",
     "Optimizers",
     "RateConfig",

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from ..core import Process, Streams, TokenPolynomial, TokenTime, log_q_mask, rloo
 from ..mistakes import require
 from ..networks import Network
-from .method import Method
+from .method import Method, Needs
 
 SMALLEST, LARGEST = 0.2, 5.0
 """Bounds of w: below, times near 0 weigh too much; above, a token hides only at the very end."""
 
 
 @dataclass(frozen=True)
-class GenMD4Config:
+class GenMD4Config(Needs):
     """GenMD4: α_{t,v} = 1 − t^{w_v}, the exponents learned."""
 
     needs_time: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ from ..core import (
 from ..core.points import Spread
 from ..mistakes import require
 from ..networks import Network
-from .method import Method
+from .method import Method, Needs
 
 SCHEDULES: dict[str, Callable[[float], Schedule]] = {
     "linear": lambda _: Linear(),
@@ -67,11 +67,9 @@ WEIGHTINGS: dict[str, Callable[[Draw, Tensor], Draw]] = {"elbo": _bound_at_k, "i
 
 
 @dataclass(frozen=True)
-class MD4Config:
+class MD4Config(Needs):
     """MD4: which schedule, how masks are drawn, and how their losses are weighted. Evaluation is always the bound."""
 
-    needs_time: ClassVar[bool] = False
-    """Whether its network must see t."""
     schedule: Literal["linear", "cosine", "geometric", "polynomial"] = "linear"
     """α_t, which says how much is visible at time t."""
     exponent: float = 1.0

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,17 @@ from ..networks.network import Dropout, compiled
 from ..sampling import MASKED, Family
 from .graph import Recorded
 from .loss import Loss, constant_shape, head_losses, masked_loss
+
+
+class Needs:
+    """What a method asks of its network; the base of its configuration."""
+
+    needs_time: ClassVar[bool] = False
+    """That it sees t."""
+    needs_causal: ClassVar[bool] = False
+    """That it cannot look ahead."""
+    needs_blocks: ClassVar[bool] = False
+    """That it reads block by block."""
 
 
 class Method(nn.Module, ABC):
