@@ -95,3 +95,17 @@ def test_it_needs_a_network_with_blocks():
     with pytest.raises(ValueError, match="does not read block by block"):
         BlockConfig().build(network(0))
     assert ContinuousTime(PROCESS).exact is False
+
+
+def test_finished_blocks_are_read_once(monkeypatch):
+    """Samples with what was read and without are the same; every pass is over one block."""
+    net = network(2)
+    x, found, read = torch.full((5, N), V), [], []
+    real = net.read
+    monkeypatch.setattr(net, "read", lambda block, *a: read.append(block.shape[1]) or real(block, *a))
+    for cache in (True, False):
+        predict = Predictor(net, V, cache=cache, family=BLOCKS)
+        found.append(sample(predict, PROCESS, x, uniform_grid(3), Streams(4, 5), "block-wise").tokens)
+    assert torch.equal(*found)
+    assert set(read) == {2}
+    assert len(read) <= 4 * 3 + 3  # each step of each block, and each finished block once

@@ -104,16 +104,19 @@ MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2":
 
 
 class Past:
-    """What a causal attention layer has read: keys and values [B, H, N, D/H]."""
+    """What an attention layer has read of a text, from left to right: keys and values [B, H, N, D/H]."""
 
     def __init__(self) -> None:
         self.kept: tuple[Tensor, Tensor] | None = None
+        self.final = True
+        """Whether what is read next stays as it is; if not, it is not kept."""
 
     def extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """With those of the next places."""
         if self.kept is not None:
             k, v = (torch.cat([old, new], dim=2) for old, new in zip(self.kept, (k, v), strict=True))
-        self.kept = k, v
+        if self.final:
+            self.kept = k, v
         return k, v
 
 
@@ -139,8 +142,10 @@ class Attention(HiddenLayer):
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=self.causal)
         else:
             k, v = past.extended(k, v)
-            before = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=before)
+            if self.causal:
+                every = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device)
+                seen = every.tril(k.shape[2] - q.shape[2])
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
         result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return result
 
@@ -278,8 +283,8 @@ class Transformer(Network):
         return F.pad(tokens[:, :-1], (1, 0), value=self.vocab_size)
 
     def read(self, shifted: Tensor, pasts: list[Past], start: int, label: Tensor | None = None) -> Tensor:
-        """Features of places start, start + 1 … [B, M, D] of a causal network, from what it is shown there [B, M] and
-        what its layers have read before, one `Past` each; they are extended.
+        """Features of places start, start + 1 … [B, M, D], from what a network that reads in order is shown there
+        (`shifted` for a causal one, whole blocks for one of blocks; [B, M]) and what its layers have read before.
         """
         x, c = self._begun(shifted, None, label, start)
         cos, sin = (table[start:] for table in self.rotations(start + x.shape[1]))

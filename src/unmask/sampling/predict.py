@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ..core import Denoiser, filter_logits
 from ..core.numeric import softmax_dtype
-from ..networks import Network, Past, Transformer
+from ..networks import Network, Transformer
 from .family import MASKED, Family
+from .reading import Read, ReadBlocks
 
 Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
 """(tokens, condition, which samples the rows are) → what the network is shown with the condition taken away."""
@@ -98,17 +99,14 @@ class Predictor:
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
         self.family, self.filtered = family, (temperature, top_k, top_p) != (1.0, None, None)
-        self._with: _Asked | _Read
-        self._without: _Asked | _Read
+        self._with: _Asked | Read | ReadBlocks
+        self._without: _Asked | Read | ReadBlocks
         self.block: int = getattr(denoiser, "block", 0)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call
         cached = not self.sees_time if cache is None else cache
-        if isinstance(denoiser, Transformer) and denoiser.causal and cached:
-            self._with, self._without = _Read(denoiser), _Read(denoiser)
-        else:
-            self._with, self._without = (_Asked(denoiser, cached, features) for _ in range(2))
+        self._with, self._without = (_asked(denoiser, cached, features) for _ in range(2))
 
     @property
     def calls(self) -> int:
@@ -146,6 +144,15 @@ class Predictor:
         return filter_logits(logits, **self._filters)
 
 
+def _asked(
+    denoiser: Denoiser | Network, cached: bool, features: Callable[..., Tensor] | None
+) -> "_Asked | Read | ReadBlocks":
+    """By what the network remembers: whole rows, or what it has read of them."""
+    if cached and isinstance(denoiser, Transformer) and (denoiser.causal or denoiser.block):
+        return Read(denoiser) if denoiser.causal else ReadBlocks(denoiser)
+    return _Asked(denoiser, cached, features)
+
+
 class _Asked:
     """A denoiser asked about positions: their features [M, D], the body run once per row that changed."""
 
@@ -181,38 +188,3 @@ class _Asked:
             self._seen = torch.full_like(x, -1)  # no token: nothing is known
             self._known = values.new_zeros(len(x), *values.shape[1:])
         self._seen[rows], self._known[rows] = x[rows], values
-
-
-class _Read:
-    """A network that reads in order, asked about places: what it has read stays read."""
-
-    def __init__(self, network: Transformer):
-        self.calls = 0
-        self._network, self.head = network, network.head
-        self._shown = torch.empty(0, 0, dtype=torch.int64)
-        self._pasts: list[Past] = []
-        self._known = torch.empty(0)
-
-    def __call__(self, x: Tensor, t: Tensor, condition: Tensor | None, where: Tensor, *, keep: bool) -> Tensor:
-        del t, keep  # it does not see the time
-        self.calls += int(where.flatten(1).any(1).sum())
-        asked = where.flatten(1).any(0).nonzero()
-        if not len(asked):
-            return torch.zeros(0, 1, device=x.device)
-        end = int(asked.max()) + 1
-        shown = self._network.shifted(x)[:, :end]
-        self._forget_unless(shown)
-        start = self._shown.shape[1]
-        if start < end:
-            new = self._network.read(shown[:, start:], self._pasts, start, condition)
-            self._known = new if start == 0 else torch.cat([self._known, new], dim=1)
-            self._shown = shown
-        return self._known[:, :end][where[:, :end]]
-
-    def _forget_unless(self, shown: Tensor) -> None:
-        """Begin anew unless what was read is the beginning of what is to be read now."""
-        read = self._shown.shape[1]
-        if read and len(self._shown) == len(shown) and torch.equal(self._shown[:, : shown.shape[1]], shown[:, :read]):
-            return
-        self._shown = shown[:, :0]
-        self._pasts = [Past() for _ in self._network.blocks]
