@@ -82,6 +82,14 @@ def test_the_samplers_law_is_that_of_its_steps():
     assert chi_square(sequence_counts(tokens, V), sampled_law()) > 1e-6
 
 
+def test_a_sample_does_not_depend_on_the_others():
+    predict = Predictor(network, V, family=UNIFORM)
+    together, alone = torch.full((9, N), V), torch.full((1, N), V)
+    many = sample(predict, PROCESS, together, GRID, Streams(3, 9), "uniform").tokens
+    one = sample(Predictor(network, V, family=UNIFORM), PROCESS, alone, GRID, Streams(3, torch.tensor([7])), "uniform")
+    assert torch.equal(one.tokens[0], many[7])
+
+
 def test_given_tokens_stay():
     x = torch.tensor([[V, 1]] * 50)
     predict = Predictor(network, V, family=UNIFORM)
