@@ -1,5 +1,6 @@
 """Evaluation as a user does it: a small trained model, its folder, and what is said about it."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -82,7 +83,11 @@ def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
     while set((letters / "evals").glob("*/settings.json")) == known:  # until it is at work
         assert process.poll() is None
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    for _ in range(60):  # once may fall on deaf ears: what is raised while something is cleaned away is lost
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+            break
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"stopped" in err

@@ -25,7 +25,7 @@ def metrics_file(run: Run, done: int) -> Iterator[Sink]:
 
         def write(report: Report) -> None:
             log.write(json.dumps(_line(report)) + "\n")
-            if report.saved is not None:
+            if report.saves:
                 log.flush()
 
         yield write

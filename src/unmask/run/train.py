@@ -106,6 +106,5 @@ def _train(
             except GeneratorExit:
                 for late in trainer.late_reports():
                     take(late)
-                if report.saved is None or trainer.done > report.step:
-                    trainer.save()
+                trainer.save()
                 raise

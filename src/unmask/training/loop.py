@@ -119,7 +119,8 @@ class Report:
     validation: Bits | None = None
     preview: Tensor | None = None
     """Samples of the averaged weights [B, ...]."""
-    saved: Path | None = None
+    saves: bool = False
+    """A checkpoint follows: what is written down about the run must be on the disk before it is."""
     stop_asked: bool = False
     """Some rank was asked to stop."""
 
@@ -213,7 +214,11 @@ class Trainer:
             self._late = launched
             if look or save or launched.ready is None:
                 for report in self.late_reports():
-                    yield self._looked_after(report, look, save) if look or save else report
+                    looked = self._looked_after(report, look, save)
+                    yield looked
+                    if looked.saves:
+                        self.save()
+                        self._clock = time.perf_counter()
 
     def late_reports(self) -> Iterator[Report]:
         """The report of a step that was launched and not reported yet, if there is one."""
@@ -222,14 +227,15 @@ class Trainer:
             yield self._report(late)
 
     def _looked_after(self, report: Report, look: bool, save: bool) -> Report:
-        """Validation, preview and checkpoint after a step."""
+        """Validation and preview after a step, and whether to save."""
+        if not (look or save):
+            return report
         validation, preview = (self.validate(), self.preview()) if look else (None, None)
         better = validation is not None and (self.best is None or validation.mean < self.best[0])
         if validation is not None and better:
             self.best = (validation.mean, self.done)
-        saved = self.save() if save or better else None
         self._clock = time.perf_counter()
-        return replace(report, validation=validation, preview=preview, saved=saved)
+        return replace(report, validation=validation, preview=preview, saves=save or better)
 
     def launch(self) -> Launched:
         """One update from micro-batches whose noise is numbered by their place in the batch."""
