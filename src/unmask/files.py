@@ -27,6 +27,17 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         partial.unlink(missing_ok=True)
 
 
+def write_json(path: Path, document: Any) -> None:
+    """A readable JSON file, whole or absent."""
+    with written_whole(path, "w") as file:
+        file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def fingerprint(document: Any) -> str:
+    """A short name for a JSON document: the same for the same, another for any other."""
+    return hashlib.blake2b(json.dumps(document).encode(), digest_size=4).hexdigest()
+
+
 def digest(path: Path, algorithm: str = "sha256") -> str:
     """The hex digest of a file."""
     with path.open("rb") as file:

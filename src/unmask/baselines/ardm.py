@@ -6,7 +6,7 @@
 
 from dataclasses import dataclass
 
-from ..core import ExactK, Linear, PowerK, Process, balanced, stratified
+from ..core import ExactK, Linear, Process, stratified
 from ..networks import Network
 from ..training import Needs
 from .drawn import Drawn
@@ -19,4 +19,4 @@ class AOARMConfig(Needs):
     def build(self, network: Network) -> Drawn:
         """The method around a network."""
         process = Process(Linear(), network.vocab_size)
-        return Drawn(network, ExactK(process, stratified), ExactK(process, balanced, PowerK(0.5)))
+        return Drawn(network, ExactK(process, stratified))

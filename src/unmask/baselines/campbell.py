@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..core import ContinuousTime, Draw, Estimator, ExactK, Linear, PowerK, Process, Rows, Streams, balanced, lattice
+from ..core import ContinuousTime, Draw, Estimator, Linear, Process, Rows, Streams, lattice
 from ..core.objective import cross_entropy
 from ..core.points import Spread
 from ..networks import Network
@@ -71,4 +71,4 @@ class CampbellConfig(Needs):
     def build(self, network: Network) -> Drawn:
         """The method around a network."""
         process = Process(Linear(), network.vocab_size)
-        return Drawn(network, Jump(process), ExactK(process, balanced, PowerK(0.5)), recordable=False)
+        return Drawn(network, Jump(process), recordable=False)

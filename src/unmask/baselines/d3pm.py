@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..core import Draw, Estimator, Linear, Process, Steps, Streams, uniform_grid
+from ..core import Around, Draw, Linear, Process, Steps, Streams, uniform_grid
 from ..mistakes import require
 from ..networks import Network
 from ..training import Needs
@@ -13,22 +13,17 @@ from .drawn import Drawn
 
 
 @dataclass(frozen=True)
-class Auxiliary(Estimator):
+class Auxiliary(Around):
     """Another estimator's draws, every hidden token charged λ more; the bound where λ = 0."""
 
-    estimator: Estimator
     factor: float
 
-    @property
-    def process(self) -> Process:  # type: ignore[override]
-        return self.estimator.process
-
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        draw = self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+        draw = super().draw(x_0, streams, valid=valid, strata=strata)
         return replace(draw, weight=draw.weight + self.factor)
 
     def coverage(self) -> float:
-        return self.estimator.coverage() + self.factor / 2  # half of the tokens are hidden on average
+        return super().coverage() + self.factor / 2  # half of the tokens are hidden on average
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from ..core import Estimator, Streams
+from ..core import Estimator, Streams, low_variance
 from ..networks import Network
 from ..training import Method
 
@@ -10,10 +10,15 @@ from ..training import Method
 class Drawn(Method):
     """Trains a network on an estimator's draws."""
 
-    def __init__(self, network: Network, training: Estimator, measuring: Estimator, recordable: bool = True):
-        """recordable: whether a draw is told by its times, masks and weights, so that it can be replayed."""
+    def __init__(
+        self, network: Network, training: Estimator, measuring: Estimator | None = None, recordable: bool = True
+    ):
+        """measuring: None for MD4's bound. recordable: whether a draw is told by its times, masks and weights alone, so
+        that it can be replayed.
+        """
         super().__init__(network)
-        self._training, self._measuring, self._recordable = training, measuring, recordable
+        self._training, self._recordable = training, recordable
+        self._measuring = measuring or low_variance(training.process)
 
     def forward(
         self,

@@ -10,24 +10,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..core import ContinuousTime, Cosine, Draw, Estimator, ExactK, PowerK, Process, Streams, balanced, lattice
+from ..core import Around, ContinuousTime, Cosine, Draw, Process, Streams, lattice
 from ..networks import Network
 from ..training import Needs
 from .drawn import Drawn
 
 
 @dataclass(frozen=True)
-class Unweighted(Estimator):
+class Unweighted(Around):
     """Another estimator's masks, every hidden token charged once; not a bound."""
 
-    estimator: Estimator
-
-    @property
-    def process(self) -> Process:  # type: ignore[override]
-        return self.estimator.process
-
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        draw = self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+        draw = super().draw(x_0, streams, valid=valid, strata=strata)
         none = torch.zeros_like(draw.weight)
         return replace(draw, weight=torch.ones_like(draw.weight), reconstruction=none, prior=none)
 
@@ -45,4 +39,4 @@ class MaskGITConfig(Needs):
         """The method around a network."""
         process = Process(Cosine(), network.vocab_size)
         training = Unweighted(ContinuousTime(process, lattice))
-        return Drawn(network, training, ExactK(process, balanced, PowerK(0.5)))
+        return Drawn(network, training)

@@ -13,7 +13,16 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from ..core import ContinuousTime, Draw, Estimator, ExactK, PowerK, Process, Rows, Streams, balanced, lattice
+from ..core import (
+    Around,
+    ContinuousTime,
+    Draw,
+    Estimator,
+    Process,
+    Rows,
+    lattice,
+    low_variance,
+)
 from ..core.numeric import softmax_dtype
 from ..mistakes import require
 from ..networks import Network
@@ -27,20 +36,8 @@ NOISES = {"log-linear": "linear", "geometric": "geometric"}
 
 
 @dataclass(frozen=True)
-class ScoreEntropy(Estimator):
+class ScoreEntropy(Around):
     """Another estimator's draws, charged by the score entropy of c = log s − log r."""
-
-    estimator: Estimator
-
-    @property
-    def process(self) -> Process:  # type: ignore[override]
-        return self.estimator.process
-
-    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        return self.estimator.draw(x_0, streams, valid=valid, strata=strata)
-
-    def coverage(self) -> float:
-        return self.estimator.coverage()
 
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         del draw
@@ -72,7 +69,7 @@ class SEDD(Drawn):
 
     def __init__(self, network: Network, config: SEDDConfig):
         process = Process(SCHEDULES[NOISES[config.noise]](1.0), network.vocab_size)
-        ways = ContinuousTime(process, lattice), ExactK(process, balanced, PowerK(0.5))
+        ways = ContinuousTime(process, lattice), low_variance(process)
         training, measuring = ways if config.constrained else map(ScoreEntropy, ways)
         super().__init__(network, training, measuring)
         self.family = MASKED if config.constrained else SCORES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core import ExactK, Linear, PowerK, Process, Streams, balanced, inverse_cdf, stratified
+from ..core import ExactK, Linear, Process, Streams, inverse_cdf, stratified
 from ..networks import Network
 from ..training import Needs
 from ..training.loss import chunk_size, masked_loss
@@ -31,7 +31,7 @@ class SUNDAE(Drawn):
 
     def __init__(self, network: Network):
         process = Process(Linear(), network.vocab_size)
-        super().__init__(network, ExactK(process, stratified), ExactK(process, balanced, PowerK(0.5)), recordable=False)
+        super().__init__(network, ExactK(process, stratified), recordable=False)
         self._all = ChainRule(process)
 
     def forward(

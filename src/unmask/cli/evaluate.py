@@ -66,9 +66,8 @@ def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> 
     for column in ("bits per token", "mean", "± error"):
         table.add_column(column, justify="left" if column == "bits per token" else "right")
     for key, title in rows.items():
-        vacuous = key == "other_side" and found[key]["mean"] <= 0  # as easily with too few orders
-        cells = ("says nothing", "") if vacuous else (f"{found[key]['mean']:.4f}", f"{found[key]['error']:.4f}")
-        table.add_row(title, *cells)
+        mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below nothing
+        table.add_row(title, *((f"{mean:.4f}", f"{error:.4f}") if mean > 0 else ("says nothing", "")))
     console.print(table)
     console.print(f"wrote {folder / 'evals' / found['name']}.json", highlight=False, soft_wrap=True)
     return 0

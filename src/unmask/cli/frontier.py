@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from unmask.data import Dataset, Split
@@ -28,7 +27,8 @@ from unmask.mistakes import require
 from unmask.run import Model, Run, load
 from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown
 from unmask.run.previews import is_picture
-from unmask.training import checkpoint
+
+from .evaluate import bar
 
 _COUNTED = 5_000_000
 """Training tokens that the n-gram model counts."""
@@ -56,15 +56,10 @@ def run(folder: Path, wanted: Frontier, by: By, split: str, out: Path | None, as
     require(len(held_out) >= 2, f"the split {split} is empty", got=len(held_out), allowed=">= 2", do="name another")
     data = samples_of(model, _rows(held_out, wanted.count))
     yardsticks = list(_yardsticks(model, train, data, by))
-    path = checkpoint.newest(run_.checkpoints)
-    about = {"split": split, **asdict(by), "checkpoint": path.name if path else None}
+    about = {"split": split, **asdict(by), "checkpoint": run_.newest}
     place = out or folder / "frontier"
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("samplers")
-        points = frontier(
-            model, wanted, yardsticks, data, place, about,
-            lambda done, total: progress.update(task, completed=done, total=total),
-        )  # fmt: skip
+    with bar(console, "samplers") as progress:
+        points = frontier(model, wanted, yardsticks, data, place, about, progress)
     draw(points, place / "frontier.png")
     if as_json:
         print(json.dumps([asdict(point) for point in points], ensure_ascii=False))

@@ -1,6 +1,5 @@
 """What every measurement says of itself: the command, the machine, the versions, the time."""
 
-import json
 import platform
 import shlex
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 import unmask
-from unmask.files import written_whole
+from unmask.files import write_json
 
 
 def device() -> tuple[torch.device, str]:
@@ -42,6 +41,4 @@ def _without_out(words: list[str]) -> list[str]:
 
 def write(path: Path, found: dict[str, Any]) -> None:
     """As JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path, "w") as file:
-        file.write(json.dumps(found, indent=1) + "\n")
+    write_json(path, found)

@@ -10,7 +10,7 @@ from .bound import Bound, estimate_nelbo, fit_surprise
 from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_joint_gumbel
 from .checks import trusted
 from .custom import Custom
-from .estimator import ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps
+from .estimator import Around, ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps, low_variance
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
 from .k_law import BellK, KLaw, PowerK, UniformK
@@ -32,6 +32,7 @@ from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, 
 from .streams import Streams
 
 __all__ = [
+    "Around",
     "BellK",
     "Bound",
     "ContinuousTime",
@@ -77,6 +78,7 @@ __all__ = [
     "lattice",
     "legacy_joint_gumbel",
     "log_q_mask",
+    "low_variance",
     "matrices",
     "nelbo",
     "paired",

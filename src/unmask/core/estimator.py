@@ -26,9 +26,9 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .grid import check_grid
-from .k_law import KLaw, UniformK
+from .k_law import KLaw, PowerK, UniformK
 from .objective import Draw, Nelbo, Rows, assemble, cross_entropy, prior, reconstruction
-from .points import Spread, iid, paired, stratified
+from .points import Spread, balanced, iid, paired, stratified
 from .process import Process
 from .schedule import Schedule
 from .streams import Streams
@@ -225,15 +225,42 @@ class ExactK(Estimator):
         return 1.0
 
 
+def low_variance(process: Process) -> ExactK:
+    """What a bound is measured by unless another way is asked for: k spread evenly, with q(k) ∝ k^-½."""
+    return ExactK(process, balanced, PowerK(0.5))
+
+
 @dataclass(frozen=True)
-class Controlled(Estimator):
+class Around(Estimator):
+    """Another estimator with something changed; what is not changed is the other's."""
+
+    estimator: Estimator
+
+    @property
+    def process(self) -> Process:  # type: ignore[override]
+        return self.estimator.process
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        return self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+
+    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+        return self.estimator.shown(x_0, draw)
+
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        return self.estimator.losses(logits, rows, draw)
+
+    def coverage(self) -> float:
+        return self.estimator.coverage()
+
+
+@dataclass(frozen=True)
+class Controlled(Around):
     """Subtract a baseline whose expectation is known: β·(weight·Σ_{n∈M} b_n − coverage·Σ_n b_n).
 
     b_n = surprise[x_n], for example −log unigram(x_n) with β = 0.6, or better the denoiser's own mean loss on
     each token (`fit_surprise`) with β = 1. Unbiased for any b and β that do not depend on the draws.
     """
 
-    estimator: Estimator
     surprise: Tensor
     beta: float = 0.6
 
@@ -246,20 +273,13 @@ class Controlled(Estimator):
             do="pass −log of the token frequencies",
         )
 
-    @property
-    def process(self) -> Process:  # type: ignore[override]
-        return self.estimator.process
-
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        draw = self.estimator.draw(x_0, streams, valid=valid, strata=strata)
+        draw = super().draw(x_0, streams, valid=valid, strata=strata)
         surprise = self.surprise.to(x_0.device).double()[x_0.long()]
         everywhere = (surprise if valid is None else surprise * valid).flatten(1).sum(1)
         masked = (surprise * draw.mask).flatten(1).sum(1)
         control = self.beta * (self.coverage() * everywhere - draw.weight * masked)
         return replace(draw, control=draw.control + control)
-
-    def coverage(self) -> float:
-        return self.estimator.coverage()
 
 
 def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | None) -> Tensor:

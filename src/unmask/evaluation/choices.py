@@ -23,6 +23,9 @@ from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
 from .continuation import Row, by_length, cost, ids
 
+_ROWS = 256
+"""Evaluations at once."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -96,11 +99,12 @@ def answer(
     def nats(rows: list[Row]) -> Tensor:
         return cost(denoiser, rows, estimator, draws=draws, seed=seed, charge=charge)
 
-    for question in questions:
-        rows = [_row(question.context, ending, vocabulary, length, whole) for ending in question.endings]
-        found = by_length(rows, len(rows), nats)
+    asked = list(questions)
+    rows = [_row(one.context, ending, vocabulary, length, whole) for one in asked for ending in one.endings]
+    found = iter(by_length(rows, max(1, _ROWS // draws), nats))  # endings of all questions together fill the batches
+    for question in asked:
         sizes = tuple(max(1, len(ending.encode())) for ending in question.endings)
-        yield Answered(tuple(found), sizes, question.answer)
+        yield Answered(tuple(next(found) for _ in sizes), sizes, question.answer)
 
 
 def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool) -> Row:

@@ -25,18 +25,23 @@ class Extractor:
     """Pictures → features [n, d]."""
 
     name: str
-    """Of the features: "Inception" alone makes a Fréchet distance FID."""
     of: Callable[[Images], Features]
+    distances: tuple[str, str]
+    """What the Fréchet and the kernel distance of these features are called: FID and KID are Inception's alone."""
 
 
 def extractor(wanted: str) -> Extractor:
     """By name: pixels, inception:WEIGHTS (see `inception`), or MODULE:FUNCTION of your own."""
-    if wanted == "pixels":
-        return Extractor("pixels", _pixels)
     kind, _, rest = wanted.partition(":")
+    if kind in _KNOWN:
+        return _KNOWN[kind](rest)
     known = "pixels, inception:FILE, MODULE:FUNCTION"
     require(bool(rest), "unknown features", got=wanted, allowed=known, do="name one of them")
-    return Extractor("Inception", _inception(Path(rest))) if kind == "inception" else _yours(kind, rest)
+    return _named(wanted, _yours(kind, rest))
+
+
+def _named(name: str, of: Callable[[Images], Features]) -> Extractor:
+    return Extractor(name, of, (f"Fréchet distance of {name}", f"kernel distance of {name}"))
 
 
 def _pixels(images: Images) -> Features:
@@ -62,9 +67,15 @@ def _inception(weights: Path) -> Callable[[Images], Features]:
     return features
 
 
-def _yours(module: str, function: str) -> Extractor:
+def _yours(module: str, function: str) -> Callable[[Images], Features]:
     try:
         found: Callable[[Images], Features] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as problem:
         fail("no such features", got=f"{module}:{function} ({problem})", allowed="MODULE:FUNCTION", do="check the name")
-    return Extractor(f"{module}:{function}", found)
+    return found
+
+
+_KNOWN: dict[str, Callable[[str], Extractor]] = {
+    "pixels": lambda _: _named("pixels", _pixels),
+    "inception": lambda file: Extractor("Inception", _inception(Path(file)), ("FID", "KID")),
+}

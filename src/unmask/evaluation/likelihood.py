@@ -14,15 +14,13 @@ from ..core import (
     ContinuousTime,
     Controlled,
     Estimator,
-    ExactK,
-    PowerK,
     Process,
     Steps,
     TokenSteps,
     TokenTime,
-    balanced,
     estimate_nelbo,
     lattice,
+    low_variance,
     uniform_grid,
 )
 from ..core.bound import Charge, charge_all
@@ -115,7 +113,7 @@ Fit = Callable[[Estimator], Tensor]
 
 def _continuous(process: Process, fit: Fit | None) -> Estimator:
     del fit
-    return TokenTime(process) if process.schedule.per_token else ExactK(process, balanced, PowerK(0.5))
+    return TokenTime(process) if process.schedule.per_token else low_variance(process)
 
 
 def _controlled(process: Process, fit: Fit | None) -> Estimator:

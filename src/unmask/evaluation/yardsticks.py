@@ -96,15 +96,14 @@ def mauve_by(judge: Judge, data: Samples) -> Yardstick:
 def distances_by(extractor: Extractor, data: Samples) -> Yardstick:
     """How far pictures are from real ones."""
     real = _features(extractor, data)
-    inception = extractor.name == "Inception"
-    names = ("FID", "KID") if inception else tuple(f"{n} distance of {extractor.name}" for n in ("Fréchet", "kernel"))
+    frechet_name, kernel_name = extractor.distances
 
     def distances(samples: Samples) -> dict[str, Value]:
         features = _features(extractor, samples)
         precision, recall = precision_recall(real, features)
         return {
-            names[0]: Value(frechet(real, features)),
-            names[1]: Value.with_error(*kernel_distance(real, features)),
+            frechet_name: Value(frechet(real, features)),
+            kernel_name: Value.with_error(*kernel_distance(real, features)),
             "precision": Value(precision),
             "recall": Value(recall),
         }

@@ -7,8 +7,6 @@ RUN/evals/NAME.json, .md, .png  the result
 Several ranks (`torchrun`) divide the parts among themselves; the folder of the run is theirs together.
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -24,9 +22,9 @@ from ..core import Estimator, fit_surprise
 from ..data import Dataset, Split
 from ..data.vocabulary import Integers
 from ..evaluation import Figure, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
-from ..files import written_whole
+from ..files import fingerprint, write_json, written_whole
 from ..mistakes import require
-from ..training import charge_chunks, checkpoint
+from ..training import charge_chunks
 from ..training.loss import LOGITS
 from ..training.world import ALONE, World
 from .folder import Run
@@ -126,12 +124,10 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
     if wanted.target_error is not None:
         wanted = _with_repeats(model, split, estimator, wanted, count)
     settings = settings_of(run, wanted)
-    name = f"{wanted.split}-{hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()}"
+    name = f"{wanted.split}-{fingerprint(settings)}"
     folder = run.folder / "evals" / name
-    folder.mkdir(parents=True, exist_ok=True)
     if world.first:
-        with written_whole(folder / "settings.json", "w") as file:
-            file.write(json.dumps(settings, indent=1) + "\n")
+        write_json(folder / "settings.json", settings)
     starts = range(0, count, _PART)
     for number, start in enumerate(starts[world.rank :: world.size], start=1):
         _part(folder, model, split, estimator, wanted, start, min(start + _PART, count))
@@ -144,8 +140,7 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
     units = {unit: per_unit(scores, counts) for unit, counts in _units(model, split, scores, count).items()}
     result = Result(name, settings, scores, per_unit(scores, scores.tokens), units)
     if world.first:
-        with written_whole(run.folder / "evals" / f"{name}.json", "w") as file:
-            file.write(json.dumps(result.document(), indent=1) + "\n")
+        write_json(run.folder / "evals" / f"{name}.json", result.document())
     return result
 
 
@@ -186,8 +181,7 @@ def split_of(run: Run, model: Model, wanted: Evaluation) -> Split:
 
 def settings_of(run: Run, wanted: Evaluation) -> dict[str, Any]:
     """What decides the figures, apart from the number of sequences."""
-    path = checkpoint.newest(run.checkpoints)
-    settings = asdict(wanted) | {"checkpoint": path.name if path else None}
+    settings = asdict(wanted) | {"checkpoint": run.newest}
     for name in ("sequences", "target_error"):
         settings.pop(name)
     return settings

@@ -21,6 +21,7 @@ from ..data.vocabulary import Vocabulary
 from ..data.vocabulary import load as load_vocabulary
 from ..files import claim, written_whole
 from ..mistakes import fail
+from ..training import checkpoint
 from .config import RunConfig
 
 CONFIG, VOCABULARY, FACTS, METRICS = "config.json", "vocabulary.json", "data.json", "metrics.jsonl"
@@ -95,6 +96,12 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         return self.folder / CHECKPOINTS
+
+    @property
+    def newest(self) -> str | None:
+        """The name of the newest checkpoint, if there is one."""
+        path = checkpoint.newest(self.checkpoints)
+        return None if path is None else path.name
 
     def metrics(self) -> list[dict[str, Any]]:
         """What was logged, a dict per step."""

@@ -4,7 +4,6 @@ FOLDER/points/*.json    one point each; a stopped run goes on where it was
 FOLDER/frontier.json, .md, .png
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
-from ..files import written_whole
+from ..files import fingerprint, write_json, written_whole
 from ..mistakes import extra, require
 from ..sampling import find
 from .model import Model, Sampling
@@ -101,7 +100,7 @@ def _point(
     model: Model, sampling: Sampling, count: int, yardsticks: Sequence[Yardstick], folder: Path, about: dict[str, Any]
 ) -> Point:
     settings = asdict(sampling) | {"count": count} | about
-    path = folder / f"{hashlib.blake2b(json.dumps(settings).encode(), digest_size=8).hexdigest()}.json"
+    path = folder / f"{model.sampler(sampling)}-{fingerprint(settings)}.json"
     if path.exists():
         found = json.loads(path.read_text())["point"]
         return Point(**found | {"values": {name: Value(**value) for name, value in found["values"].items()}})
@@ -113,9 +112,7 @@ def _point(
     name = model.sampler(sampling)
     steps = sampling.steps if find(name).grid else None
     point = Point(name, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values)
-    folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(path, "w") as file:
-        file.write(json.dumps({"settings": settings, "point": asdict(point)}, indent=1) + "\n")
+    write_json(path, {"settings": settings, "point": asdict(point)})
     return point
 
 
@@ -132,10 +129,8 @@ def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
 
 
 def _write(folder: Path, wanted: Frontier, points: Sequence[Point], about: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     document = {"wanted": asdict(wanted), **about, "points": [asdict(point) for point in points]}
-    with written_whole(folder / "frontier.json", "w") as file:
-        file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_json(folder / "frontier.json", document)
     with written_whole(folder / "frontier.md", "w") as file:
         file.write(markdown(points) + "\n")
 

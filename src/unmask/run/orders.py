@@ -1,6 +1,5 @@
 """The likelihood itself, held between two bounds, from random orders and the exact chain rule."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -11,7 +10,7 @@ import torch
 
 from ..core import Streams
 from ..evaluation import Figure, Scores, bits, chain_rule, order_bounds, per_unit
-from ..files import written_whole
+from ..files import fingerprint, write_json
 from ..mistakes import require
 from ..sampling import Predictor
 from .evaluate import Evaluation, Progress, batches, settings_of, split_of
@@ -32,7 +31,7 @@ def order_interval(run: Run, wanted: Evaluation, orders: int, progress: Progress
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or _FEW)
     settings = settings_of(run, wanted) | {"orders": orders, "sequences": count}
-    name = f"orders-{wanted.split}-{hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()}"
+    name = f"orders-{wanted.split}-{fingerprint(settings)}"
     path = run.folder / "evals" / f"{name}.json"
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text())
@@ -43,9 +42,7 @@ def order_interval(run: Run, wanted: Evaluation, orders: int, progress: Progress
     figures = [_figure(nats, tokens) for nats in values]
     names = ("bound", "tighter_bound", "other_side", "left_to_right")
     document = settings | {"name": name} | {n: asdict(bits(f)) for n, f in zip(names, figures, strict=True)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written_whole(path, "w") as file:
-        file.write(json.dumps(document, indent=1) + "\n")
+    write_json(path, document)
     return document
 
 

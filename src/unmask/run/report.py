@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import bits, perplexity
+from ..evaluation.likelihood import Z95
 from ..files import written_whole
 from .evaluate import Result
 
@@ -28,7 +29,7 @@ def markdown(results: Sequence[Result]) -> str:
         value, low, high = perplexity(result.per_token)
         lines.append(f"| {kind(result)} | " + " | ".join(cells) + f" | {value:.3f} ({low:.3f}–{high:.3f}) |")
     scores = first.scores
-    settings = ", ".join(f"{name} {value}" for name, value in first.settings.items() if name != "steps")
+    settings = ", ".join(f"{name} {value}" for name, value in first.settings.items() if value is not None)
     count = f"{len(scores.nats):,} sequences, {int(scores.tokens.sum()):,} tokens, {scores.calls:,} network calls each."
     return "\n".join([*lines, "", f"± is one standard error over sequences. {count} {settings}."])
 
@@ -69,9 +70,14 @@ def _histogram(axes: Any, result: Result) -> None:
 def _against_steps(axes: Any, results: Sequence[Result]) -> None:
     stepped = [(result.settings["steps"], bits(result.per_token)) for result in results if result.settings["steps"]]
     steps, found = zip(*stepped, strict=True)
-    axes.errorbar(steps, [f.mean for f in found], [1.96 * f.monte_carlo for f in found], marker="o", capsize=3)
+    axes.errorbar(steps, [f.mean for f in found], [Z95 * f.monte_carlo for f in found], marker="o", capsize=3)
     for result in results:
         if result.settings["steps"] is None:
-            axes.axhline(bits(result.per_token).mean, color="0.5", linestyle="--", label="continuous time")
+            level = bits(result.per_token)
+            low, high = level.mean - Z95 * level.monte_carlo, level.mean + Z95 * level.monte_carlo
+            axes.axhline(level.mean, color="0.5", linestyle="--", label="continuous time")
+            axes.axhspan(low, high, color="0.9")
     axes.set(xscale="log", xlabel="steps of the sampler", ylabel="bits per token", title="bound (± Monte Carlo, 95 %)")
+    axes.set_xticks(steps, [f"{number:,}" for number in steps])
+    axes.minorticks_off()
     axes.legend()

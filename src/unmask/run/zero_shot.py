@@ -1,6 +1,5 @@
 """Text that a model was not trained on, by a named protocol, and multiple choice."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -29,9 +28,9 @@ from ..evaluation import (
     score,
 )
 from ..evaluation.sets import Text
-from ..files import digest, written_whole
+from ..files import digest, fingerprint, write_json, written_whole
 from ..mistakes import require
-from ..training import charge_chunks, checkpoint
+from ..training import charge_chunks
 from .evaluate import Evaluation, Progress
 from .folder import Run
 from .model import Model, load
@@ -119,20 +118,14 @@ class ZeroShots:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             return path, found
         found = settings | zero_shot(self._model, wanted, self.how, progress)
-        with written_whole(path, "w") as file:
-            file.write(json.dumps(found, indent=1) + "\n")
+        write_json(path, found)
         return path, found
 
     def _settings(self, wanted: ZeroShot) -> dict[str, Any]:
         how = asdict(self.how)
         kept = ("estimator", "draws", "repeats", "steps", "average", "seed")
         chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences}
-        return wanted.settings() | chosen | {"checkpoint": self._checkpoint}
-
-    @cached_property
-    def _checkpoint(self) -> str | None:
-        path = checkpoint.newest(self.run.checkpoints)
-        return path.name if path else None
+        return wanted.settings() | chosen | {"checkpoint": self.run.newest}
 
     @cached_property
     def _model(self) -> Model:
@@ -140,8 +133,7 @@ class ZeroShots:
 
 
 def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
-    code = hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()
-    return f"zero-shot-{wanted.text.name}-{wanted.protocol}-{code}"
+    return f"zero-shot-{wanted.text.name}-{wanted.protocol}-{fingerprint(settings)}"
 
 
 def choices(
@@ -151,13 +143,9 @@ def choices(
     read, the others computed.
     """
     questions = list(read_questions(file))[: how.sequences]
-    path = checkpoint.newest(run.checkpoints)
     settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
-    settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed}
-    settings |= {"checkpoint": path.name if path else None}
-    code = hashlib.blake2b(json.dumps(settings).encode(), digest_size=4).hexdigest()
-    folder = run.folder / "evals" / f"choices-{file.name.split('.')[0]}-{code}"
-    folder.mkdir(parents=True, exist_ok=True)
+    settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.newest}
+    folder = run.folder / "evals" / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
     model = load(run.folder, average=how.average)
     answered: list[Answered] = []
     for start in range(0, len(questions), _QUESTIONS):
@@ -165,8 +153,7 @@ def choices(
         if progress is not None:
             progress(len(answered), len(questions))
     found, result = accuracy(answered), folder.with_suffix(".json")
-    with written_whole(result, "w") as text:
-        text.write(json.dumps(settings | asdict(found), indent=1) + "\n")
+    write_json(result, settings | asdict(found))
     return result, found
 
 

@@ -24,8 +24,8 @@ from ..core import (
     Shifted,
     Streams,
     UniformK,
-    balanced,
     lattice,
+    low_variance,
     paired,
     stratified,
 )
@@ -142,4 +142,4 @@ class MD4(Method):
         return self._total(x_0, draw, estimator, self.network.draw_dropout(streams), label)
 
     def estimator(self) -> Estimator:
-        return ExactK(self.process, balanced, PowerK(0.5))
+        return low_variance(self.process)
