@@ -37,6 +37,6 @@ class Record:
             "date": datetime.now(UTC).date().isoformat(),
             **figures,
         }
-        RESULTS.mkdir(exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         print(f"wrote {self.path.name}")

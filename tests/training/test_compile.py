@@ -12,7 +12,9 @@ import torch
 
 from unmask.core import Streams, trusted
 from unmask.networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
-from unmask.training import GenMD4Config, MD4Config
+from unmask.run import RunConfig
+from unmask.run.train import build_trainer
+from unmask.training import GenMD4Config, MD4Config, TrainingConfig
 
 V = 11
 SEEING = Conditioning(time=True)
@@ -77,3 +79,18 @@ def test_each_graph_is_compiled_once(name, whole):
     steps(config, *rest, "eager", whole)
     assert not torch._dynamo.utils.counters["graph_break"]
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 1 + (1 if whole else GRAPHS[name])
+
+
+def test_looking_at_a_run_compiles_nothing(text, tmp_path):
+    """Sampling drops the rows that are done, so its batches have many sizes: more than a graph may be compiled for."""
+    training = TrainingConfig(steps=1, batch_size=4, preview=16, preview_steps=40, validation_sequences=9)
+    trainer = build_trainer(
+        RunConfig(text, TransformerConfig(8, 1, 2, 16), training=training), tmp_path, torch.device("cpu")
+    )
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    trainer.method.compile_parts(backend="eager")
+    (report,) = trainer.steps()
+    assert report.preview.shape == (16, 32)
+    assert report.validation is not None
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # the block and the loss

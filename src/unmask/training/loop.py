@@ -230,7 +230,8 @@ class Trainer:
         """Validation and preview after a step, and whether to save."""
         if not (look or save):
             return report
-        validation, preview = (self.validate(), self.preview()) if look else (None, None)
+        with torch.compiler.set_stance("force_eager"):  # their batches have other sizes: compiled anew for each
+            validation, preview = (self.validate(), self.preview()) if look else (None, None)
         better = validation is not None and (self.best is None or validation.mean < self.best[0])
         if validation is not None and better:
             self.best = (validation.mean, self.done)

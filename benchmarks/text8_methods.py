@@ -1,0 +1,101 @@
+"""One method on text8 with a budget that all share: the same network, data, tokens and optimiser.
+
+    python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed 0
+
+Records bits per character of the whole test split, what a step takes, and how calm training was.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unmask.data import Dataset
+from unmask.networks import Conditioning, TransformerConfig, cost
+from unmask.run import Facts, Run, RunConfig, train, with_method
+from unmask.run.config import METHODS
+from unmask.run.evaluate import Evaluation, evaluate
+from unmask.training import OptimizerConfig, Report, TrainingConfig
+
+from .record import Record
+
+SETTLED = 200
+"""Steps not timed: compilation and warm-up."""
+
+
+def config(method: str, data: str, seed: int, steps: int, time: bool) -> RunConfig:
+    """25 M parameters, 256 characters, AdamW; all that can see the time do, unless they shall not."""
+    training = TrainingConfig(
+        steps=steps,
+        batch_size=256,
+        seed=seed,
+        optimizer=OptimizerConfig(rate=1e-3),
+        average=0.998,
+        save_every=steps,
+        validate_every=steps,
+        preview=0,
+    )
+    network = TransformerConfig(Dataset(data).vocabulary.size, 8, 8, 512, conditioning=Conditioning(time=time))
+    return with_method(RunConfig(data, network, training=training), method)
+
+
+def trained(setup: RunConfig, folder: Path) -> tuple[list[Report], float]:
+    """All reports, and the seconds of a step once all is compiled."""
+    reports: list[Report] = []
+    start = 0.0
+    for report in train(setup, folder):
+        reports.append(report)
+        if report.step == SETTLED:
+            start = time.perf_counter()
+        if report.step == setup.training.steps - 1:  # the last one also validates
+            seconds = (time.perf_counter() - start) / (report.step - SETTLED)
+    return reports, seconds
+
+
+def calm(reports: list[Report], clip: float) -> dict[str, Any]:
+    """How training went: the noise of the loss at the end, gradients, and what was lost to them."""
+    loss = np.array([r.loss for r in reports])
+    gradient = np.array([r.gradient for r in reports])[SETTLED:]
+    last = loss[-len(loss) // 4 :]
+    return {
+        "loss_noise": float((last[1:] - last[:-1]).std() / 2**0.5),
+        "gradient_median": float(np.median(gradient)),
+        "gradient_largest": float(gradient.max()),
+        "clipped": float((gradient > clip).mean()),
+        "not_finite": int((~np.isfinite(loss)).sum()),
+        "loss": [round(float(part.mean()), 4) for part in np.array_split(loss, 50)],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("method", choices=METHODS)
+    parser.add_argument("data")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--no-time", action="store_true")
+    options = parser.parse_args()
+    name = f"{options.method}{'-no-time' if options.no_time else ''}"
+    record = Record(f"methods/{name}-{options.seed}", options.seed)
+    setup = config(options.method, options.data, options.seed, options.steps, not options.no_time)
+    size = cost(setup.network.build, Facts.of(Dataset(options.data), None).shape)
+    reports, seconds = trained(setup, options.folder)
+    found = evaluate(Run.open(options.folder), Evaluation("test", draws=2, repeats=2)).document()
+    record.write(
+        method=name,
+        parameters=size.parameters,
+        steps=options.steps,
+        tokens=sum(r.tokens for r in reports),
+        milliseconds_per_step=round(1000 * seconds, 2),
+        peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2),
+        training=calm(reports, setup.training.clip),
+        result=found,
+    )
+
+
+if __name__ == "__main__":
+    main()
