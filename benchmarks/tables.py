@@ -206,6 +206,27 @@ def questions(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", source(result)])
 
 
+def methods(*results: dict[str, Any]) -> str:
+    """One row per method and seed, the best first."""
+    lines = [
+        "| method | bits per character, test | parameters | ms per step | noise of the loss | steps clipped "
+        "| largest gradient ÷ median | seed |",
+        "|---" * 8 + "|",
+    ]
+    for r in sorted(results, key=lambda r: r["result"]["bits_per_character"]["mean"]):
+        bits, calm = r["result"]["bits_per_character"], r["training"]
+        lines.append(
+            f"| `{r['method']}` | {bits['mean']:.3f} ± {bits['error']:.3f} | {r['parameters'] / 1e6:.1f} M "
+            f"| {r['milliseconds_per_step']:.1f} | {calm['loss_noise']:.3f} | {calm['clipped']:.1%} "
+            f"| {calm['gradient_largest'] / calm['gradient_median']:.1f} | {r['seed']} |"
+        )
+    first = results[0]
+    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
+    budget = f"{first['steps']:,} steps, {first['tokens'] / 1e6:.0f} M characters each"
+    command = "python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed SEED"
+    return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
+
+
 def protocol_tokens(result: dict[str, Any]) -> str:
     """One row per set."""
     lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
@@ -235,6 +256,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "campbell_variance": (campbell_variance, ("campbell_variance",)),
     "evaluations": (evaluations, ("evaluation_text8", "evaluation_mnist")),
     "questions": (questions, ("evaluation_hellaswag",)),
+    "methods": (methods, ("methods/*",)),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
@@ -246,8 +268,10 @@ def filled(text: str) -> str:
 
     def fill(place: re.Match[str]) -> str:
         make, names = TABLES[place["name"]]
-        results = (json.loads((RESULTS / f"{name}.json").read_text()) for name in names)
-        return f"{place[1]}{make(*results)}\n{place[3]}"
+        files = [file for name in names for file in sorted(RESULTS.glob(f"{name}.json"))]
+        if len(files) < len(names):
+            raise FileNotFoundError(f"no result for the table {place['name']}: {', '.join(names)}")
+        return f"{place[1]}{make(*(json.loads(file.read_text()) for file in files))}\n{place[3]}"
 
     return PLACE.sub(fill, text)
 
