@@ -4,17 +4,13 @@ import html
 import json
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.text import Text
 
-from unmask.evaluation import surprise
 from unmask.files import written_whole
-from unmask.mistakes import require
-from unmask.run import Model, load
-from unmask.sampling import Predictor
+from unmask.run import load
+from unmask.run.scored import scored
 
-_NATS_TO_BITS = 1.4426950408889634
 _HOT = 8.0
 """Bits at which the colour is strongest."""
 
@@ -23,21 +19,13 @@ def run(folder: Path, text: str, draws: int, repeats: int, seed: int, page: Path
     """Score a text, or the text of a file."""
     model = load(folder)
     content = Path(text).read_text(encoding="utf-8") if len(text) < 4096 and Path(text).is_file() else text
-    tokens = torch.from_numpy(model.vocabulary.encode(content).astype("int64"))
-    _check_length(model, tokens)
-    predict = Predictor(model.network, model.process.mask_id, cache=False)
-    found, error = surprise(
-        predict, tokens[None].to(model.device), model.estimator(), draws=draws, repeats=repeats, seed=seed
-    )
-    values, errors = ((x[0] * _NATS_TO_BITS).tolist() for x in (found, error))
-    pieces = [model.vocabulary.decode([token]) for token in tokens.tolist()]
-    total, spread = sum(values), sum(e * e for e in errors) ** 0.5
+    found = scored(model, content, draws=draws, repeats=repeats, seed=seed)
+    pieces, values, total = found.pieces, found.bits, found.total
     if page is not None:
         with written_whole(page, "w") as file:
             file.write(heat_page(pieces, values))
     if as_json:
-        each = [{"text": p, "bits": b, "error": e} for p, b, e in zip(pieces, values, errors, strict=True)]
-        print(json.dumps({"tokens": each, "bits": total, "error": spread, "bits_per_token": total / len(pieces)}))
+        print(json.dumps(found.document()))
         return 0
     console = Console()
     shown = Text()
@@ -45,22 +33,11 @@ def run(folder: Path, text: str, draws: int, repeats: int, seed: int, page: Path
         shown.append(piece, style=f"on rgb({','.join(map(str, colour(value)))})" if console.is_terminal else "")
     console.print(shown)
     console.print(
-        f"{total:.1f} ± {spread:.1f} bits, {total / len(pieces):.3f} per token; most surprising: "
+        f"{total:.1f} ± {found.error:.1f} bits, {total / len(pieces):.3f} per token; most surprising: "
         + ", ".join(f"{pieces[i]!r} {values[i]:.1f}" for i in sorted(range(len(values)), key=lambda i: -values[i])[:5]),
         highlight=False,
     )
     return 0
-
-
-def _check_length(model: Model, tokens: torch.Tensor) -> None:
-    longest = model.facts.shape[0]
-    require(
-        1 <= len(tokens) <= longest,
-        "the text does not fit the model",
-        got=f"{len(tokens)} tokens",
-        allowed=f"1..{longest}",
-        do="score a part of it",
-    )
 
 
 def colour(value: float) -> tuple[int, int, int]:

@@ -261,8 +261,14 @@ class Transformer(Network):
         self.output = output_map(config.width, config.vocab_size)
 
     def features(
-        self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
+        self,
+        x_t: Tensor,
+        t: Tensor | None = None,
+        label: Tensor | None = None,
+        dropout: Dropout = (),
+        lengths: Tensor | None = None,
     ) -> Tensor:
+        """One vector per position. lengths [B]: of rows that differ; nothing looks beyond the end of its row."""
         config = self.config
         tokens = x_t.flatten(1)
         x, c = self._begun(self.shifted(tokens) if self.causal else tokens, t, label)
@@ -272,6 +278,9 @@ class Transformer(Network):
         if pair:
             cos, sin = torch.cat([cos, cos]), torch.cat([sin, sin])
         seen = blocks_seen(length, self.block, pair, x.device) if self.block else None
+        if lengths is not None:
+            inside = (torch.arange(length, device=x.device) < lengths[:, None])[:, None, None]
+            seen = inside if seen is None else inside & seen
         keep = per_branch(dropout, 0, 2 * config.layers)
         for i, block in enumerate(self.blocks):
             x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1], seen)

@@ -1,6 +1,6 @@
 """A trained model, ready to use: network, process and vocabulary, from a run's folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,8 @@ from .previews import texts
 from .prompt import Prompt, parse
 
 GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
+Features = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""(tokens, times, labels) → the network's features."""
 
 
 @dataclass(frozen=True)
@@ -161,20 +163,25 @@ class Model:
         return Sampled(torch.cat(tokens), calls / len(x))
 
     @torch.no_grad()
-    def frames(self, x: Tensor, sampling: Sampling, index: Tensor | None = None) -> Iterator[Frame]:
-        """The trajectory that fills the masked positions of x [B, ...]; `index`: which samples these are."""
+    def frames(
+        self, x: Tensor, sampling: Sampling, index: Tensor | None = None, features: Features | None = None
+    ) -> Iterator[Frame]:
+        """The trajectory that fills the masked positions of x [B, ...]; `index`: which samples these are.
+
+        features: another way to those of the network, such as one that several trajectories share.
+        """
         x = x.to(self.device)
         index = torch.arange(len(x)) if index is None else index
         process = self.process
         predict = Predictor(
             self.network,
             process.mask_id,
-            self._labels(sampling, len(x)),
+            self.labels(sampling.label, len(x)),
             guidance=self._guidance(sampling, x),
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
-            features=self._features,
+            features=features or self._features,
             family=self.method.family,
         )
         kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
@@ -251,8 +258,9 @@ class Model:
         fill = torch.full((longest - len(row),), self.vocabulary.eos_id or 0)
         return torch.cat([row, fill])
 
-    def _labels(self, sampling: Sampling, count: int) -> Tensor | None:
-        classes, label = self.network.classes, sampling.label
+    def labels(self, label: int | None, count: int) -> Tensor | None:
+        """The same class for so many samples, where one is asked for."""
+        classes = self.network.classes
         if label is None:
             return None
         require(

@@ -55,6 +55,23 @@ def parse(text: str, vocabulary: Vocabulary) -> Prompt:
     return Prompt(np.concatenate(tokens), np.concatenate(gaps))
 
 
+def around(before: str, count: int, after: str, vocabulary: Vocabulary) -> Prompt:
+    """A gap of so many tokens between two texts, wherever these end; without a last space that belongs to the gap."""
+    given = [
+        vocabulary.encode(text).astype(np.int64) if text else np.zeros(0, dtype=np.int64)
+        for text in (_without_space(before, vocabulary), after)
+    ]
+    tokens = np.concatenate([given[0], np.zeros(count, dtype=np.int64), given[1]])
+    gap = np.zeros(len(tokens), dtype=bool)
+    gap[len(given[0]) : len(given[0]) + count] = True
+    return Prompt(tokens, gap)
+
+
+def _without_space(text: str, vocabulary: Vocabulary) -> str:
+    """A subword begins with its space: the last one of a text belongs to what follows."""
+    return text[:-1] if isinstance(vocabulary, Subwords) and text.endswith(" ") else text
+
+
 def _size(found: re.Match[str], vocabulary: Vocabulary) -> int:
     if found[1] is not None:
         count = int(found[1])
@@ -69,8 +86,8 @@ def _encoded(text: str, start: int, end: int, vocabulary: Vocabulary, *, before_
     piece = text[start:end]
     if isinstance(vocabulary, Subwords):
         _check_borders(text, start, end, vocabulary)
-        if before_gap and piece.endswith(" "):
-            piece = piece[:-1]  # a subword begins with its space: it belongs to what fills the gap
+        if before_gap:
+            piece = _without_space(piece, vocabulary)
     return vocabulary.encode(piece).astype(np.int64) if piece else np.zeros(0, dtype=np.int64)
 
 

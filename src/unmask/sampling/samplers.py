@@ -38,6 +38,8 @@ class Sampler:
     """The models that can use it."""
     grid: bool = True
     """Whether it walks along the grid; if not, it makes as many calls as it needs."""
+    settles: bool = True
+    """Whether a token that is revealed stays."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -86,14 +88,20 @@ SAMPLERS: dict[str, Sampler] = {
         families=(BLOCKS,),
     ),
     "uniform": Sampler(
-        uniform.uniform, STEPS, "for uniform noise: every token drawn anew in each step", families=(UNIFORM,)
+        uniform.uniform,
+        STEPS,
+        "for uniform noise: every token drawn anew in each step",
+        families=(UNIFORM,),
+        settles=False,
     ),
-    "remask-cap": Sampler(remask.remask_cap, NEARS, "ReMDM: hides a share η again, to mend early mistakes"),
-    "remask-rescale": Sampler(remask.remask_rescale, NEARS, "ReMDM: η of the largest share"),
-    "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: hides doubtful tokens again"),
-    "remask-loop": Sampler(remask.remask_loop, NEARS, "ReMDM: unmask most, mend for a while, finish"),
-    "forward-backward": Sampler(remask.forward_backward, NEARS, "a step back for every step forward"),
-    "dfm-corrector": Sampler(remask.dfm_corrector, NEARS, "discrete flow matching's corrector"),
+    "remask-cap": Sampler(
+        remask.remask_cap, NEARS, "ReMDM: hides a share η again, to mend early mistakes", settles=False
+    ),
+    "remask-rescale": Sampler(remask.remask_rescale, NEARS, "ReMDM: η of the largest share", settles=False),
+    "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: hides doubtful tokens again", settles=False),
+    "remask-loop": Sampler(remask.remask_loop, NEARS, "ReMDM: unmask most, mend for a while, finish", settles=False),
+    "forward-backward": Sampler(remask.forward_backward, NEARS, "a step back for every step forward", settles=False),
+    "dfm-corrector": Sampler(remask.dfm_corrector, NEARS, "discrete flow matching's corrector", settles=False),
 }
 
 

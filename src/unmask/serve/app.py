@@ -1,0 +1,100 @@
+"""The web application: routes, errors as one line, and the studio's files."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from unmask import __version__
+
+from ..run import Model
+from . import completions, studio_api
+from .engine import BusyError, Engine, Limits
+from .guard import Guard, error
+from .metrics import Metrics
+from .served import Served, UnknownModelError
+
+STUDIO = Path(str(files("unmask.serve"))) / "studio"
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "One line: what is wrong, what was got, what is allowed, what to do"},
+    401: {"description": "Wrong or missing API key"},
+    404: {"description": "No such model"},
+    413: {"description": "The body is too large"},
+    429: {"description": "Too many requests wait; Retry-After says when to come back"},
+}
+
+
+def application(
+    models: dict[str, Model], limits: Limits | None = None, *, key: str | None = None, hosts: list[str] | None = None
+) -> FastAPI:
+    """A server of these models. hosts: the names under which it may be called (any, unless given)."""
+    limits = limits or Limits()
+    metrics = Metrics()
+    served = {name: Served(name, Engine(model, limits, metrics.told(name))) for name, model in models.items()}
+    metrics.watch(served)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        for one in served.values():
+            one.engine.close()
+
+    app = FastAPI(title="unmask", version=__version__, lifespan=lifespan, redoc_url=None, responses=_REFUSALS)
+    app.include_router(completions.router(served))
+    app.include_router(studio_api.router(served))
+    _add_pages(app, metrics, served)
+    _add_errors(app)
+    app.add_middleware(Guard, key=key, largest=limits.body, metrics=metrics)
+    if hosts is not None:  # a page elsewhere cannot reach us by giving our address another name
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+    return app
+
+
+def _add_pages(app: FastAPI, metrics: Metrics, served: dict[str, Served]) -> None:
+    @app.get("/healthz", tags=["operation"])
+    def health() -> dict[str, Any]:
+        """Whether it serves."""
+        return {"status": "ok", "version": __version__, "models": list(served)}
+
+    @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)
+    def figures() -> PlainTextResponse:
+        """For Prometheus."""
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/", include_in_schema=False)
+    def studio() -> FileResponse:
+        return FileResponse(STUDIO / "index.html")
+
+    app.mount("/studio", StaticFiles(directory=STUDIO), name="studio")
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Whatever is wrong with a request is one line, as OpenAI's clients read it."""
+
+    @app.exception_handler(ValueError)
+    async def wrong(_: Request, mistake: ValueError) -> JSONResponse:
+        return JSONResponse(error(str(mistake), "invalid_request_error"), 400)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, mistake: RequestValidationError) -> JSONResponse:
+        said = "; ".join(
+            f"{'.'.join(str(part) for part in found['loc'][1:]) or 'the body'}: {found['msg']}"
+            for found in mistake.errors()[:3]
+        )
+        return JSONResponse(error(said, "invalid_request_error"), 400)
+
+    @app.exception_handler(UnknownModelError)
+    async def unknown(_: Request, mistake: UnknownModelError) -> JSONResponse:
+        return JSONResponse(error(str(mistake), "invalid_request_error", "model_not_found"), 404)
+
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, full: BusyError) -> JSONResponse:
+        headers = {"Retry-After": str(full.seconds)}
+        return JSONResponse(error(str(full), "rate_limit_error", "queue_full"), 429, headers)

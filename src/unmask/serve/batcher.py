@@ -1,0 +1,133 @@
+"""The network calls of many samplers, made together.
+
+Each request is a sampler in a thread of its own. When every one of them waits for the network, all that they ask is
+computed in as few calls as possible. Whoever comes joins at the next step, whoever is done leaves: continuous batching.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..networks import Network, Replayed, Transformer
+
+_RAGGED = 0.75
+"""Rows are computed beside longer ones if they are at least this share of their length: the rest is wasted."""
+
+
+@dataclass
+class _Call:
+    """What one sampler asks, and what it is told."""
+
+    x: Tensor
+    t: Tensor
+    label: Tensor | None
+    done: threading.Event = field(default_factory=threading.Event)
+    result: Tensor | None = None
+    error: BaseException | None = None
+
+
+class Batcher:
+    """`network.features` for many threads at once; results are those of single calls but for rounding."""
+
+    def __init__(self, network: Network, device: torch.device, rows: int = 64, told: Callable[[int], object] = id):
+        self._network, self._device, self._rows, self._told = network, device, rows, told
+        self._replayed = Replayed(network)
+        self._ragged = isinstance(network, Transformer) and not network.fixed_shape
+        self._change = threading.Condition()
+        self._waiting: list[_Call] = []
+        self._members = 0
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="network", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def member(self) -> Iterator[None]:
+        """Within the block, the others wait for our calls."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def __call__(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
+        """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]; only by a member."""
+        call = _Call(x, t, label)
+        with self._change:
+            self._waiting.append(call)
+            self._change.notify_all()
+        call.done.wait()
+        if call.error is not None:
+            raise call.error
+        assert call.result is not None  # noqa: S101  # one of the two is there when done is
+        return call.result
+
+    def close(self) -> None:
+        """End the thread, once nobody asks any more."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        self._thread.join()
+
+    def _count(self, change: int) -> None:
+        with self._change:
+            self._members += change
+            self._change.notify_all()
+
+    def _serve(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._closed or (self._waiting and len(self._waiting) >= self._members))
+                if self._closed and not self._waiting:
+                    return
+                calls, self._waiting = self._waiting, []
+            for group in grouped(calls, self._rows, self._ragged):
+                self._answer(group)
+
+    def _answer(self, calls: list[_Call]) -> None:
+        try:
+            with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, self._device.type == "cuda"):
+                found = self._features(calls)
+            self._told(len(found))
+            start = 0
+            for call in calls:
+                call.result = found[start : start + len(call.x), : call.x.shape[1]]
+                start += len(call.x)
+        except BaseException as error:  # whoever asked must hear of it, or would wait for ever
+            for call in calls:
+                call.error = error
+        for call in calls:
+            call.done.set()
+
+    def _features(self, calls: list[_Call]) -> Tensor:
+        longest = max(call.x.shape[1] for call in calls)
+        t = torch.cat([call.t for call in calls])
+        label = None if calls[0].label is None else torch.cat([call.label for call in calls])  # type: ignore[misc]
+        if all(call.x.shape[1] == longest for call in calls):
+            return self._replayed(torch.cat([call.x for call in calls]), t, label)
+        x = torch.cat([torch.nn.functional.pad(call.x, (0, longest - call.x.shape[1])) for call in calls])
+        lengths = torch.cat([torch.full((len(call.x),), call.x.shape[1], device=x.device) for call in calls])
+        features: Tensor = self._network.features(x, t, label, lengths=lengths)  # type: ignore[call-arg]  # see _ragged
+        return features
+
+
+def grouped(calls: list[_Call], rows: int, ragged: bool) -> Iterator[list[_Call]]:
+    """Calls that fit into one: of nearly the same length, with or without labels, at most so many rows unless one
+    alone has more.
+    """
+    group: list[_Call] = []
+    for call in sorted(calls, key=lambda call: (call.label is None, call.x.shape[1]), reverse=True):
+        if group:
+            first = group[0]
+            length, longest = call.x.shape[1], first.x.shape[1]
+            fits = call.x.shape[1:] == first.x.shape[1:] or (ragged and length >= _RAGGED * longest)
+            alike = (call.label is None) == (first.label is None)
+            if not (fits and alike and sum(len(other.x) for other in group) + len(call.x) <= rows):
+                yield group
+                group = []
+        group.append(call)
+    if group:
+        yield group

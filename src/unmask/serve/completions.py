@@ -1,0 +1,213 @@
+"""`/v1/completions` and `/v1/models`, as OpenAI's clients speak. A suffix makes it infilling."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..mistakes import require
+from ..run import Sampling
+from ..run.prompt import Prompt, around
+from ..sampling import find as find_sampler
+from .bodies import CompletionBody
+from .gone import streamed, unless_gone
+from .served import Served, find, seed_of
+
+_PENDING = "\ufffd"
+"""How the first bytes of a character that is not whole yet are read."""
+
+
+@dataclass
+class Growing:
+    """The text of one choice, from left to right, as far as it is certain."""
+
+    served: Served
+    gap: NDArray[np.bool_]
+    stops: list[str]
+    drop_space: bool
+    text: str = ""
+    sent: int = 0
+    finished: str | None = None
+    tokens: int = 0
+
+    def take(self, row: NDArray[np.int64], last: bool) -> str:
+        """What is new since the last time: up to the first gap, and no part of a stop or of a character."""
+        found = row[self.gap]
+        hidden = np.flatnonzero(found == self.served.model.process.mask_id)
+        known = found[: hidden[0]] if len(hidden) else found
+        self.tokens = len(known)
+        eos = self.served.model.vocabulary.eos_id
+        ends = np.flatnonzero(known == (-1 if eos is None else eos))
+        if len(ends):
+            known, self.finished = known[: ends[0]], "stop"
+        text = self.served.model.vocabulary.decode(known)
+        self.text = text[1:] if self.drop_space and text.startswith(" ") else text
+        cut = min((place for stop in self.stops if (place := self.text.find(stop)) >= 0), default=None)
+        if cut is not None:
+            self.text, self.finished = self.text[:cut], "stop"
+        if last and self.finished is None:
+            self.finished = "length"
+        return self._fresh(whole=self.finished is not None)
+
+    def _fresh(self, whole: bool) -> str:
+        end = len(self.text)
+        if not whole:
+            end -= len(self.text) - len(self.text.rstrip(_PENDING))
+            end -= max(
+                (n for stop in self.stops for n in range(1, len(stop)) if self.text[:end].endswith(stop[:n])), default=0
+            )
+        fresh, self.sent = self.text[self.sent : max(end, self.sent)], max(end, self.sent)
+        return fresh
+
+
+def prompts_of(body: CompletionBody, served: Served) -> list[tuple[str, Prompt]]:
+    """The texts before the gaps, and the tokens with them."""
+    require(served.is_text, "this model knows no text", got=served.name, allowed="a text model", do="see /v1/models")
+    given: Any = body.prompt if isinstance(body.prompt, list) and body.prompt else [body.prompt]
+    if isinstance(given[0], int):
+        given = [given]
+    found = []
+    vocabulary = served.model.vocabulary
+    for one in given:
+        if not isinstance(one, str):
+            good = all(0 <= token < vocabulary.size for token in one)
+            require(good, "no such token", got="one outside", allowed=f"0..{vocabulary.size - 1}", do="send text")
+        text = one if isinstance(one, str) else vocabulary.decode(one)
+        found.append((text, around(text, body.max_tokens, body.suffix or "", vocabulary)))
+    return found
+
+
+def router(models: dict[str, Served]) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+    @routes.get("/models")
+    def list_models() -> dict[str, Any]:
+        """What is served."""
+        return {"object": "list", "data": [_model(name) for name in models]}
+
+    @routes.get("/models/{name:path}")
+    def one_model(name: str) -> dict[str, Any]:
+        """One of them."""
+        return _model(find(models, name).name)
+
+    @routes.post("/completions", response_model=None)
+    async def completions(body: CompletionBody, request: Request) -> Response:
+        """Continue a prompt, or fill the gap between a prompt and a suffix."""
+        served = find(models, body.model)
+        served.check(body, body.n, body.max_tokens)  # before anything of that size is made
+        prompts = prompts_of(body, served)
+        for _, prompt in prompts:
+            served.check(body, body.n * len(prompts), len(prompt.tokens))
+        answer = _Answer(body, served, prompts)
+        if body.stream:
+            return await streamed(answer.chunks())
+        return await unless_gone(request, answer.whole())
+
+    return routes
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "unmask"}
+
+
+class _Answer:
+    """The choices of one request: those of one prompt are sampled together."""
+
+    def __init__(self, body: CompletionBody, served: Served, prompts: list[tuple[str, Prompt]]):
+        self.body, self.served, self.prompts = body, served, prompts
+        self.seed = seed_of(body)
+        self.head = {
+            "id": f"cmpl-{secrets.token_hex(12)}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": served.name,
+            "seed": self.seed,
+        }
+        self.choices = [
+            [Growing(served, prompt.gap, body.stops(), text.endswith(" ")) for _ in range(body.n)]
+            for text, prompt in prompts
+        ]
+
+    async def whole(self) -> dict[str, Any]:
+        """One JSON document."""
+        tasks = [asyncio.ensure_future(self._finish(number)) for number in range(len(self.prompts))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return self.head | {"choices": [self._choice(*place) for place in self._places()], "usage": self._usage()}
+
+    async def _finish(self, number: int) -> None:
+        async with aclosing(self._grown(number)) as grown:
+            async for _ in grown:
+                pass
+
+    async def chunks(self) -> AsyncGenerator[str]:
+        """Server-sent events: text as it becomes certain, from left to right."""
+        if self.body.echo:
+            for number, (text, _) in enumerate(self.prompts):
+                for i in range(self.body.n):
+                    yield self._event([self._part(number * self.body.n + i, text, None)])
+        for number in range(len(self.prompts)):
+            async with aclosing(self._grown(number)) as grown:
+                async for parts in grown:
+                    if parts:
+                        yield self._event(parts)
+        if self.body.stream_options is not None and self.body.stream_options.include_usage:
+            yield self._event([], usage=self._usage())
+        yield "data: [DONE]\n\n"
+
+    async def _grown(self, number: int) -> AsyncGenerator[list[dict[str, Any]]]:
+        """New parts of the choices of a prompt, step by step; the last ones say why they end."""
+        _, prompt = self.prompts[number]
+        sampling: Sampling = self.body.sampling(self.seed + number, int(prompt.gap.sum()))
+        x: Tensor = self.served.rows(prompt.tokens, prompt.gap, self.body.n)
+        settles = find_sampler(self.served.model.sampler(sampling)).settles
+        rows: NDArray[np.int64] = x.numpy()
+        async with aclosing(self.served.engine.frames(x, sampling)) as frames:
+            async for frame in frames:
+                rows = frame.tokens.cpu().numpy()
+                if settles and self.body.stream:
+                    yield self._parts(number, rows, last=False)
+        yield self._parts(number, rows, last=True)
+
+    def _parts(self, number: int, rows: NDArray[np.int64], last: bool) -> list[dict[str, Any]]:
+        found = []
+        for i, (growing, row) in enumerate(zip(self.choices[number], rows, strict=True)):
+            ended = growing.finished is not None
+            fresh = "" if ended else growing.take(row, last)
+            if fresh or (growing.finished is not None and not ended):
+                found.append(self._part(number * self.body.n + i, fresh, growing.finished))
+        return found
+
+    @staticmethod
+    def _part(index: int, text: str, finished: str | None) -> dict[str, Any]:
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": finished}
+
+    def _event(self, choices: list[dict[str, Any]], **more: Any) -> str:
+        return f"data: {json.dumps(self.head | {'choices': choices} | more, ensure_ascii=False)}\n\n"
+
+    def _places(self) -> Iterable[tuple[int, int]]:
+        return ((number, i) for number in range(len(self.prompts)) for i in range(self.body.n))
+
+    def _choice(self, number: int, i: int) -> dict[str, Any]:
+        growing = self.choices[number][i]
+        before = self.prompts[number][0] if self.body.echo else ""
+        return self._part(number * self.body.n + i, before + growing.text, growing.finished)
+
+    def _usage(self) -> dict[str, int]:
+        given = sum(int((~prompt.gap).sum()) for _, prompt in self.prompts)
+        made = sum(growing.tokens for choices in self.choices for growing in choices)
+        return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}

@@ -1,0 +1,108 @@
+"""The models of a server, by name, and the checks that all requests share."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..data.vocabulary import Integers
+from ..mistakes import require
+from ..run import Model
+from ..sampling import SAMPLERS
+from .bodies import How
+from .engine import Engine, Limits
+
+
+class UnknownModelError(Exception):
+    """No model has this name."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that can be asked."""
+
+    name: str
+    engine: Engine
+
+    @property
+    def model(self) -> Model:
+        return self.engine.model
+
+    @property
+    def limits(self) -> Limits:
+        return self.engine.limits
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its tokens are pieces of text."""
+        return not isinstance(self.model.vocabulary, Integers)
+
+    def describe(self) -> dict[str, Any]:
+        """What a page must know to show it."""
+        model = self.model
+        family = model.method.family
+        fitting = {name: sampler for name, sampler in SAMPLERS.items() if family in sampler.families}
+        return {
+            "id": self.name,
+            "kind": "text" if self.is_text else "picture",
+            "shape": list(model.facts.shape),
+            "fixed_shape": model.rows,
+            "vocabulary": repr(model.vocabulary),
+            "vocabulary_size": model.vocabulary.size,
+            "parameters": sum(p.numel() for p in model.method.parameters()),
+            "classes": list(model.facts.label_names),
+            "sampler": family.sampler,
+            "samplers": [
+                {"name": name, "summary": found.summary, "law": found.law, "grid": found.grid}
+                for name, found in fitting.items()
+            ],
+            "limits": {"samples": self.limits.samples, "tokens": self.limits.tokens, "steps": self.limits.steps},
+        }
+
+    def piece(self, token: int) -> str:
+        """The text of one token."""
+        return self.model.vocabulary.decode([token]) if self.is_text else str(token)
+
+    def check(self, how: How, samples: int, tokens: int) -> None:
+        """That a request is not too large."""
+        for value, most, what in (
+            (samples, self.limits.samples, "samples"),
+            (tokens, self.limits.tokens, "tokens"),
+            (how.steps or 1, self.limits.steps, "steps"),
+        ):
+            require(value <= most, f"too many {what}", got=value, allowed=f"at most {most}", do="ask for fewer")
+
+    def rows(self, tokens: NDArray[np.int64], gap: NDArray[np.bool_], count: int) -> Tensor:
+        """[count, *shape], masked in the gap; running text may have any length."""
+        model = self.model
+        shape = model.facts.shape
+        size = int(np.prod(shape))
+        require(bool(gap.any()), "there is nothing to fill", got="no gap", allowed="at least one", do="mask something")
+        good = len(tokens) == size if len(shape) > 1 else (len(tokens) <= size or not model.rows)
+        require(
+            good, "the row does not fit the model", got=len(tokens), allowed=f"{size} tokens", do="change its length"
+        )
+        largest = int(np.where(gap, 0, tokens).max())
+        size = model.vocabulary.size
+        require(largest < size, "no such token", got=largest, allowed=f"0..{size - 1}", do="read the text again")
+        row = torch.from_numpy(np.where(gap, model.process.mask_id, tokens))
+        if model.rows and len(shape) == 1:
+            row = torch.cat([row, torch.full((shape[0] - len(row),), model.vocabulary.eos_id or 0)])
+        row = row.view(shape) if len(shape) > 1 else row
+        return row.expand(count, *row.shape).clone()
+
+
+def find(models: dict[str, Served], name: str) -> Served:
+    """A model by its name."""
+    if name not in models:
+        raise UnknownModelError(f"no such model: got {name!r}, allowed is {', '.join(models)}; see /v1/models")
+    return models[name]
+
+
+def seed_of(how: How) -> int:
+    """As asked, or a new one."""
+    return secrets.randbits(32) if how.seed is None else how.seed

@@ -1,0 +1,76 @@
+"""A server that listens: where it may, on a port that is free, until it is asked to stop."""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from ..mistakes import fail, require
+from ..run import Model
+from .app import application
+from .engine import Limits
+
+_FINISH = 30
+"""Seconds that running requests have when the server is stopped."""
+
+
+def serve(
+    models: dict[str, Model],
+    *,
+    host: str,
+    port: int,
+    key: str | None,
+    limits: Limits,
+    ready: Callable[[str], object] = id,
+) -> None:
+    """Serve until SIGINT or SIGTERM; then finish what runs. `ready` is told the address. Port 0: any free one."""
+    check_address(host, key)
+    listening = listen(host, port)
+    address, found = listening.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    hosts = ["localhost", "127.0.0.1", "[::1]", host] if is_loopback(host) else None
+    app = application(models, limits, key=key, hosts=hosts)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_FINISH, lifespan="on")
+    ready(f"http://{shown}:{found}")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_address(host: str, key: str | None) -> None:
+    """Others may reach the server only with a key."""
+    require(
+        is_loopback(host) or bool(key),
+        "a public address needs an API key",
+        got=f"--host {host} and no key",
+        allowed="127.0.0.1 without one",
+        do="set UNMASK_API_KEY, or listen on 127.0.0.1",
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    require(0 <= port < 65536, "no such port", got=port, allowed="0..65535", do="leave it out for 8000")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        if os.name == "posix":
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(512)
+    except OSError as error:
+        fail(
+            f"cannot listen on {host}:{port}",
+            got=error.strerror or str(error),
+            allowed="a free port of an address of this machine",
+            do="choose another with --port, or 0 for any",
+        )
+    return found

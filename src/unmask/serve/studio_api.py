@@ -1,0 +1,132 @@
+"""What the studio asks: a text as tokens, a trajectory step by step, what else a token might have been, surprise."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import numpy as np
+import torch
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..mistakes import require
+from ..run.model import Features
+from ..run.scored import scored
+from ..sampling import Frame, Predictor
+from .bodies import AlternativesBody, ScoreBody, TokensBody, TrajectoryBody
+from .gone import streamed, unless_gone
+from .served import Served, find, seed_of
+
+
+def router(models: dict[str, Served]) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(prefix="/api", tags=["studio"])
+
+    @routes.get("/models")
+    def list_models() -> list[dict[str, Any]]:
+        """What is served, with all that a page must know."""
+        return [served.describe() for served in models.values()]
+
+    @routes.post("/tokens")
+    def tokens(body: TokensBody) -> list[dict[str, Any]]:
+        """A text as the model reads it."""
+        served = find(models, body.model)
+        require(served.is_text, "this model knows no text", got=served.name, allowed="a text model", do="use another")
+        ids = served.model.vocabulary.encode(body.text).tolist() if body.text else []
+        return [{"id": token, "text": served.piece(token)} for token in ids]
+
+    @routes.post("/trajectory", response_model=None)
+    async def trajectory(body: TrajectoryBody) -> Response:
+        """Fill the gaps, an event for every step (server-sent events)."""
+        served = find(models, body.model)
+        return await streamed(_events(body, served))
+
+    @routes.post("/alternatives", response_model=None)
+    async def alternatives(body: AlternativesBody, request: Request) -> Response:
+        """The most probable tokens at a place, seen from everything else that is given."""
+        served = find(models, body.model)
+        good = body.place < len(body.tokens)
+        require(good, "no such place", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="name one of them")
+        hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]
+        x = served.rows(*_given(hidden), 1)
+        work = served.engine.run(lambda features: _alternatives(served, x, body, features))
+        return await unless_gone(request, work)
+
+    @routes.post("/score", response_model=None)
+    async def score(body: ScoreBody, request: Request) -> Response:
+        """What each token costs, in bits with its error: its share of the bound."""
+        served = find(models, body.model)
+        how = {"draws": body.draws, "repeats": body.repeats, "seed": body.seed}
+
+        async def work() -> dict[str, object]:
+            return (await served.engine.run(lambda f: scored(served.model, body.text, features=f, **how))).document()
+
+        return await unless_gone(request, work())
+
+    return routes
+
+
+def _given(tokens: list[int | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    gap = np.array([token is None for token in tokens])
+    largest = np.iinfo(np.int64).max
+    return np.array([min(token or 0, largest) for token in tokens], dtype=np.int64), gap
+
+
+def _event(name: str, document: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(document, ensure_ascii=False)}\n\n"
+
+
+async def _events(body: TrajectoryBody, served: Served) -> AsyncGenerator[str]:
+    """start, one step after the other, end."""
+    served.check(body, body.n, len(body.tokens))
+    tokens, gap = _given(body.tokens)
+    x, seed = served.rows(tokens, gap, body.n), seed_of(body)
+    sampling = body.sampling(seed, int(gap.sum()), body.label)
+    async with aclosing(served.engine.frames(x, sampling)) as frames:
+        before = x.flatten(1)
+        async for frame in frames:
+            now = frame.tokens.cpu().flatten(1)
+            if frame.step == 0:
+                yield _event("start", {"seed": seed, "samples": body.n, "masked": int(gap.sum())})
+            elif bool((now != before).any()):
+                yield _event("step", _step(served, frame, before, now))
+            before = now
+        calls = frame.calls / body.n
+        yield _event("end", {"tokens": before[:, : len(tokens)].tolist(), "calls": calls, "seed": seed})
+
+
+def _step(served: Served, frame: Frame, before: Tensor, now: Tensor) -> dict[str, Any]:
+    """What has changed: null where a token is hidden again."""
+    mask_id = served.model.process.mask_id
+    changes = []
+    for sample, place in (now != before).nonzero().tolist():
+        token = int(now[sample, place])
+        hidden = token == mask_id
+        changes.append(
+            {
+                "sample": sample,
+                "place": place,
+                "id": None if hidden else token,
+                "text": None if hidden else served.piece(token),
+            }
+        )
+    return {"step": frame.step, "t": round(float(frame.t.mean()), 6), "calls": frame.calls, "changes": changes}
+
+
+def _alternatives(served: Served, x: Tensor, body: AlternativesBody, features: Features) -> list[dict[str, Any]]:
+    model = served.model
+    where = torch.zeros(x.shape, dtype=torch.bool)
+    where.view(1, -1)[0, body.place] = True
+    x, where = x.to(model.device), where.to(model.device)
+    share = (x == model.process.mask_id).double().mean().item()
+    label, mask_id, family = model.labels(body.label, 1), model.process.mask_id, model.method.family
+    predict = Predictor(model.network, mask_id, label, features=features, family=family)
+    with torch.no_grad():
+        t = torch.full((1,), share, dtype=torch.float64, device=model.device)
+        probability = predict(x, t, where)[0].softmax(-1, dtype=torch.float64)
+    found = probability.topk(min(body.count, len(probability)))
+    rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    return [{"id": token, "text": served.piece(token), "probability": p} for token, p in rows]
