@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from unmask import __version__
@@ -89,6 +90,10 @@ def _add_errors(app: FastAPI) -> None:
             for found in mistake.errors()[:3]
         )
         return JSONResponse(error(said, "invalid_request_error"), 400)
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, mistake: HTTPException) -> JSONResponse:
+        return JSONResponse(error(str(mistake.detail), "invalid_request_error"), mistake.status_code, mistake.headers)
 
     @app.exception_handler(UnknownModelError)
     async def unknown(_: Request, mistake: UnknownModelError) -> JSONResponse:

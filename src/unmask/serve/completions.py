@@ -72,7 +72,7 @@ class Growing:
 
 def prompts_of(body: CompletionBody, served: Served) -> list[tuple[str, Prompt]]:
     """The texts before the gaps, and the tokens with them."""
-    require(served.is_text, "this model knows no text", got=served.name, allowed="a text model", do="see /v1/models")
+    served.check_text()
     given: Any = body.prompt if isinstance(body.prompt, list) and body.prompt else [body.prompt]
     if isinstance(given[0], int):
         given = [given]

@@ -89,7 +89,7 @@ class Engine:
     async def _items(self, work: Callable[[Features], Iterator[_T]]) -> AsyncGenerator[_T]:
         """What `work` yields in a thread of its own, as it comes."""
         loop, items, gone = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
-        end = object()
+        end: object = object()
 
         def say(item: object) -> None:
             if not gone.is_set():
@@ -102,19 +102,17 @@ class Engine:
 
         def job() -> None:
             start = time.perf_counter()
+            outcome = end
             try:
                 with self._batcher.member():
                     for item in work(features):
                         say(item)
                         if gone.is_set():
-                            return
-                say(end)
-            except CancelledError:
-                pass
+                            break
             except Exception as error:
-                say(error)
-            finally:
-                self._ended(time.perf_counter() - start)
+                outcome = error
+            self._ended(time.perf_counter() - start)
+            say(outcome)
 
         self._begin()
         self._pool.submit(job)

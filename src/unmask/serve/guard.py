@@ -61,7 +61,7 @@ class Guard:
         if not length.isdigit() or int(length) > self._largest:
             await self._refuse(send)
             return
-        seen, began = 0, False
+        seen, refused = 0, False
 
         async def limited() -> Message:
             nonlocal seen
@@ -72,15 +72,15 @@ class Guard:
             return message
 
         async def watched(message: Message) -> None:
-            nonlocal began
-            began = True
-            await send(message)
-
-        try:
-            await self._app(scope, limited, watched)
-        except TooLargeError:
-            if not began:
+            """The app may take our exception for a mistake of its own: whatever it says then, we say this."""
+            nonlocal refused
+            if seen <= self._largest:
+                await send(message)
+            elif not refused:
+                refused = True
                 await self._refuse(send)
+
+        await self._app(scope, limited, watched)
 
     def _allowed(self, headers: dict[str, bytes]) -> bool:
         if self._key is None:

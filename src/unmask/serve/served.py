@@ -63,6 +63,10 @@ class Served:
             "limits": {"samples": self.limits.samples, "tokens": self.limits.tokens, "steps": self.limits.steps},
         }
 
+    def check_text(self) -> None:
+        """That texts mean something to it."""
+        require(self.is_text, "this model knows no text", got=self.name, allowed="a text model", do="see /v1/models")
+
     def piece(self, token: int) -> str:
         """The text of one token."""
         return self.model.vocabulary.decode([token]) if self.is_text else str(token)

@@ -34,7 +34,7 @@ def router(models: dict[str, Served]) -> APIRouter:
     def tokens(body: TokensBody) -> list[dict[str, Any]]:
         """A text as the model reads it."""
         served = find(models, body.model)
-        require(served.is_text, "this model knows no text", got=served.name, allowed="a text model", do="use another")
+        served.check_text()
         ids = served.model.vocabulary.encode(body.text).tolist() if body.text else []
         return [{"id": token, "text": served.piece(token)} for token in ids]
 
@@ -59,6 +59,7 @@ def router(models: dict[str, Served]) -> APIRouter:
     async def score(body: ScoreBody, request: Request) -> Response:
         """What each token costs, in bits with its error: its share of the bound."""
         served = find(models, body.model)
+        served.check_text()
         how = {"draws": body.draws, "repeats": body.repeats, "seed": body.seed}
 
         async def work() -> dict[str, object]:

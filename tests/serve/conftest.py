@@ -1,0 +1,47 @@
+"""A real server in a process of its own, with tiny models."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def serving(*models, flags=(), **environment):
+    """The address of a server, which is stopped in the end."""
+    command = [sys.executable, "-m", "unmask", "serve", *map(str, models), "--port", "0", "--json", *flags]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield json.loads(line)["address"], process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="session")
+def named_models(letters, pictures, subwords, tmp_path_factory):
+    """The folders of three models under names of their own."""
+    folder = tmp_path_factory.mktemp("served")
+    found = {"letters": letters, "pictures": pictures, "subwords": subwords}
+    for name, run in found.items():
+        (folder / name).symlink_to(run)
+    return [folder / name for name in found]
+
+
+@pytest.fixture(scope="session")
+def address(named_models):
+    """Of a server for all tests that leave it as it was."""
+    with serving(*named_models) as (found, _):
+        yield found

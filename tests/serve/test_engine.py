@@ -1,0 +1,93 @@
+"""Jobs: bounded, shared, given up when nobody waits."""
+
+import asyncio
+import threading
+import time
+from contextlib import aclosing
+
+import pytest
+import torch
+
+from unmask.run import Sampling, load
+from unmask.serve.engine import BusyError, Engine, Limits
+
+
+@pytest.fixture
+def model(letters):
+    return load(letters, device="cpu")
+
+
+def drained(engine, x, sampling):
+    async def drain():
+        async with aclosing(engine.frames(x, sampling)) as frames:
+            async for frame in frames:
+                last = frame
+        return last
+
+    return drain()
+
+
+def test_jobs_at_the_same_time_give_what_each_gives_alone(model):
+    """Twelve jobs of three lengths share network calls and do not change each other."""
+    rows = []
+    engine = Engine(model, Limits(jobs=12), rows.append)
+    jobs = [
+        (model.blank(2, 0, length=length), Sampling(seed=seed, steps=8)) for seed in range(4) for length in (8, 7, 3)
+    ]
+
+    async def together():
+        return await asyncio.gather(*(drained(engine, *job) for job in jobs))
+
+    found = asyncio.run(together())
+    engine.close()
+    alone = [model.fill(*job) for job in jobs]
+    assert all(torch.equal(a.tokens, b.tokens) for a, b in zip(found, alone, strict=True))
+    assert sum(frame.calls for frame in found) == sum(rows)
+    assert len(rows) < sum(rows) / 4
+
+
+def test_beyond_the_queue_callers_are_sent_away(model):
+    engine = Engine(model, Limits(jobs=1, queue=1))
+    hold = threading.Event()
+
+    async def crowd():
+        busy = [asyncio.create_task(engine.run(lambda _: hold.wait())) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        assert (engine.running, engine.waiting) == (1, 1)
+        with pytest.raises(BusyError) as told:
+            await engine.run(lambda _: None)
+        assert told.value.seconds >= 1
+        hold.set()
+        await asyncio.gather(*busy)
+        return await engine.run(lambda _: "served again")
+
+    assert asyncio.run(crowd()) == "served again"
+    engine.close()
+
+
+def test_work_ends_when_nobody_waits_for_it(model):
+    """Closing the trajectory ends its network calls within a step."""
+    rows = []
+    engine = Engine(model, Limits(), rows.append)
+
+    async def leave():
+        async with aclosing(engine.frames(model.blank(1, 0, length=400), Sampling(steps=1000))) as frames:
+            async for frame in frames:
+                if frame.calls >= 3:
+                    break
+        while engine.pending:
+            await asyncio.sleep(0.005)
+
+    asyncio.run(leave())
+    made = len(rows)
+    time.sleep(0.1)
+    assert len(rows) == made < 100
+    engine.close()
+
+
+def test_mistakes_come_back(model):
+    engine = Engine(model, Limits())
+    with pytest.raises(ValueError, match="unknown sampler"):
+        asyncio.run(drained(engine, model.blank(1, 0), Sampling(sampler="ancestrale")))
+    assert engine.pending == 0
+    engine.close()
