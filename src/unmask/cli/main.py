@@ -13,6 +13,7 @@ from .evaluation_commands import Compare, Eval, Frontier, Score
 from .flags import optional
 from .one_line import one_line
 from .sampling_commands import BenchSample, Infill, Sample, Samplers
+from .sharing_commands import Export, Push
 
 
 class Command(Protocol):
@@ -236,6 +237,8 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "compare": Compare,
     "score": Score,
     "frontier": Frontier,
+    "export": Export,
+    "push": Push,
     "baselines": Baselines,
     "bench train": BenchTrain,
     "bench sample": BenchSample,
