@@ -13,7 +13,7 @@ from .evaluation_commands import Compare, Eval, Frontier, Score
 from .flags import optional
 from .one_line import one_line
 from .sampling_commands import BenchSample, Infill, Sample, Samplers
-from .sharing_commands import Export, Push
+from .sharing_commands import Export, Info, Plot, Push
 
 
 class Command(Protocol):
@@ -108,7 +108,7 @@ class Prepare:
 
 
 @dataclass(frozen=True)
-class Info:
+class DataInfo:
     """Show what a folder of prepared data holds.
 
     Example: unmask data info data/book
@@ -228,7 +228,7 @@ class Baselines:
 COMMANDS: dict[str, Callable[..., Command]] = {
     "demo": Demo,
     "data prepare": Prepare,
-    "data info": Info,
+    "data info": DataInfo,
     "train": Train,
     "sample": Sample,
     "infill": Infill,
@@ -237,6 +237,8 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "compare": Compare,
     "score": Score,
     "frontier": Frontier,
+    "info": Info,
+    "plot": Plot,
     "export": Export,
     "push": Push,
     "baselines": Baselines,

@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.filesize import decimal
+
 from unmask.files import size_of
 from unmask.run import Exported, ModelFolder, export, find
 from unmask.run.hub import place
@@ -20,7 +22,7 @@ def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json
     if as_json:
         print(json.dumps({"folder": str(out), "bytes": size, **about}, ensure_ascii=False))
         return 0
-    print(f"wrote {out}: {about.get('weights', '')} weights, {dtype}, {size / 2**20:.1f} MiB; try unmask sample {out}")
+    print(f"wrote {out}: {about.get('weights', '')} weights, {dtype}, {decimal(size)}; try unmask sample {out}")
     return 0
 
 
@@ -34,7 +36,7 @@ def run_push(wanted: "Push") -> int:
     if wanted.json:
         print(json.dumps({"model": where, "bytes": size}))
         return 0
-    print(f"pushed {size / 2**20:.1f} MiB; try unmask sample {where}")
+    print(f"pushed {decimal(size)}; try unmask sample {where}")
     return 0
 
 

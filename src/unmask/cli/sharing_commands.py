@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from .flags import MODEL
+from .flags import MODEL, optional
 
 
 @dataclass(frozen=True)
@@ -71,3 +71,52 @@ class Push:
         from . import sharing
 
         return sharing.run_push(self)
+
+
+@dataclass(frozen=True)
+class Info:
+    """Explain any folder of ours: prepared data, a run, a model.
+
+    Examples:
+      unmask info runs/shakespeare
+      unmask info data/book --examples 5
+      unmask info hub:someone/shakespeare --json
+    """
+
+    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DIR|MODEL")]
+    """A folder of prepared data, of a run or of an exported model, hub:OWNER/NAME, or a shipped model's name."""
+    examples: int = 3
+    """How many rows of prepared data to show."""
+    json: bool = False
+    """Print what is known as JSON and nothing else."""
+
+    def run(self) -> int:
+        from . import info
+
+        return info.run(self.target, self.examples, self.json)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw a run: loss, schedule, tokens per step, learned w.
+
+    Several runs share the axes. Examples:
+      unmask plot runs/shakespeare
+      unmask plot runs/md4 runs/genmd4 --out comparison --format svg
+    """
+
+    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN …")]
+    """Folders of runs; other models have no loss to draw."""
+    out: Annotated[Path | None, optional("DIR")] = None
+    """Where to write; needed for several runs. Default: RUN/plots, or results/MODEL/plots for another model."""
+    format: Literal["png", "svg"] = "png"
+    """Of the pictures."""
+    steps: int = 64
+    """Steps of the sampler whose tokens per step are drawn."""
+    json: bool = False
+    """Print the list of files as JSON and nothing else."""
+
+    def run(self) -> int:
+        from . import plot
+
+        return plot.run(self.models, self.out, self.format, self.steps, self.json)

@@ -47,12 +47,15 @@ _LAST = 50
 
 def evaluations(folder: Path) -> list[str]:
     """The results below a folder's evals, a line each."""
-    found = []
-    for path in sorted((folder / EVALS).glob("*.json")):
-        document = read_json(path)
-        known = (sentence for key, sentence in SENTENCES.items() if isinstance(document, dict) and key in document)
-        found += [sentence(document) for sentence in known][:1]
-    return found
+    return [_line(path) for path in sorted((folder / EVALS).glob("*.json"))]
+
+
+def _line(path: Path) -> str:
+    document = read_json(path)
+    try:
+        return next(sentence for key, sentence in SENTENCES.items() if key in document)(document)
+    except (StopIteration, KeyError, TypeError, ValueError):  # of another version, or changed by hand
+        return f"{path.name}: a result of another kind"
 
 
 def _choices(document: Document) -> str:
@@ -87,3 +90,8 @@ SENTENCES: dict[str, Callable[[Document], str]] = {
     "bits_per_token": _likelihood,
 }
 """By a key that only this kind of result has; the first one counts."""
+
+
+def checkpoints(run: Run) -> list[str]:
+    """The names of the checkpoints that are kept, the oldest first."""
+    return sorted(path.name for path in run.checkpoints.glob("step-*"))
