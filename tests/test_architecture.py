@@ -122,9 +122,13 @@ def test_the_command_line_is_this_and_no_more():
             [*EVALUATION, "choices", "detokeniser", "model", "orders", "protocol", "sets", "steps", "text", "whole"]
         ),
         "compare": sorted([*EVALUATION, "first", "second", "steps"]),
+        "info": ["examples", "json", "target"],
+        "plot": ["format", "json", "models", "out", "steps"],
+        "export": ["best", "dtype", "json", "model", "out", "raw"],
+        "push": ["best", "dtype", "json", "message", "model", "private", "raw", "repo"],
         "frontier": [
-            *("batch_size", "checker", "count", "features", "json", "judge", "model", "out", "samplers", "seed"),
-            *("split", "steps", "temperatures"),
+            *("batch_size", "checker", "count", "data", "features", "json", "judge", "model", "out", "samplers"),
+            *("seed", "split", "steps", "temperatures"),
         ],
         "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
         "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],

@@ -42,11 +42,14 @@ def train(
     return Run.open(folder)
 
 
-def load(folder: "str | _Path", **options: Any) -> "Model":
-    """The model of a run, ready to sample. Options: `average`, `best`, `device`, see `unmask.run.load`."""
-    from .run import load as load_run
+def load(model: "str | _Path", **options: Any) -> "Model":
+    """A model, ready to sample: the folder of a run or an exported model, hub:OWNER/NAME, or a shipped model's name.
 
-    return load_run(folder, **options)
+    Options: `average`, `best`, `device`, see `unmask.run.load`.
+    """
+    from .run import load as load_model
+
+    return load_model(model, **options)
 
 
 def __getattr__(name: str) -> Any:

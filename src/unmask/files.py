@@ -3,7 +3,8 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -27,10 +28,54 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
+    """Write a folder so that it appears under its name only when it is complete; the block gets one to write to.
+
+    What is there already is replaced if it is empty or consists of some of these files, and kept otherwise.
+    """
+    check_replaceable(folder, files)
+    target = folder.resolve()
+    partial, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            target.rename(old)
+        partial.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_replaceable(folder: Path, files: Sequence[str]) -> None:
+    """Fail if a folder holds anything but these files."""
+    if folder.exists() and not folder.is_dir():
+        fail(f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
+    others = sorted(p.name for p in folder.iterdir() if p.name not in files) if folder.exists() else []
+    if others:
+        fail(f"{folder} holds other things", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
+
+
 def write_json(path: Path, document: Any) -> None:
     """A readable JSON file, whole or absent."""
     with written_whole(path, "w") as file:
         file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds, or one line that names the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
+        fail(f"{path} is damaged", got=error, allowed="a JSON document", do="get the file again")
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def fingerprint(document: Any) -> str:

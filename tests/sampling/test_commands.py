@@ -180,7 +180,7 @@ def test_samplers_are_listed_and_drawn(tmp_path, capsys):
 
 def test_tokens_revealed_per_step():
     """The figure's numbers: N in all; constant for linear, few at first for a cosine grid, as for a cosine schedule."""
-    from unmask.cli.samplers import revealed_per_step
+    from unmask.cli.figures import revealed_per_step
     from unmask.core import Cosine, Linear
 
     linear, grid, schedule = (

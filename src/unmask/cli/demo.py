@@ -25,7 +25,7 @@ from unmask.core import (
 from unmask.mistakes import extra
 
 from . import demo_training, train
-from .figures import SCHEDULES, draw_schedules
+from .figures import SCHEDULES, Line, draw_schedules
 
 _BITS = 1 / torch.tensor(2.0, dtype=torch.float64).log().item()
 
@@ -74,7 +74,7 @@ def show(out: Path, seed: int, steps: int, as_json: bool) -> int:
     console.print()
 
     console.rule("3. The schedules", align="left")
-    draw_schedules(picture)
+    draw_schedules(picture, [Line(name, schedule) for name, schedule in SCHEDULES.items()])
     console.print(_sparklines())
     console.print(f"Picture with the loss weights (the paper's Figure 1): {picture}\n", soft_wrap=True)
 

@@ -14,21 +14,22 @@ from rich.table import Table
 
 from unmask.evaluation import Difference, bits, compare, perplexity
 from unmask.mistakes import require
-from unmask.run import Run, report
+from unmask.run import find, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
+from unmask.run.folder import EVALS
 from unmask.run.orders import order_interval
 from unmask.run.zero_shot import choices
 from unmask.training.world import ALONE, World, from_environment, joined
 
 
-def run(folder: Path, wanted: Sequence[Evaluation], as_json: bool) -> int:
+def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
     """Measure one model, in continuous time and with the numbers of steps that are wanted."""
     with joined("cuda" if torch.cuda.is_available() else "cpu") as world:
         console = Console(quiet=as_json or not world.first)
-        results = [_measured(folder, one, console, world) for one in wanted]
+        results = [_measured(model, one, console, world) for one in wanted]
         if not world.first:
             return 0
-        place = folder / "evals"
+        place = find(model).results / EVALS
         name = results[0].name if len(results) == 1 else f"{results[0].name}-steps"
         written = [place / f"{result.name}.json" for result in results] + report.write(results, place, name)
     if as_json:
@@ -48,11 +49,11 @@ def require_one_rank() -> None:
     )
 
 
-def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> int:
+def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> int:
     """Hold the likelihood between two bounds."""
     console = Console(quiet=as_json)
-    with bar(console, f"{folder}: {wanted.split}") as progress:
-        found = order_interval(Run.open(folder), wanted, orders, progress)
+    with bar(console, f"{model}: {wanted.split}") as progress:
+        found = order_interval(find(model), wanted, orders, progress)
     if as_json:
         print(json.dumps(found))
         return 0
@@ -69,16 +70,16 @@ def run_orders(folder: Path, wanted: Evaluation, orders: int, as_json: bool) -> 
         mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below nothing
         table.add_row(title, *((f"{mean:.4f}", f"{error:.4f}") if mean > 0 else ("says nothing", "")))
     console.print(table)
-    console.print(f"wrote {folder / 'evals' / found['name']}.json", highlight=False, soft_wrap=True)
+    console.print(f"wrote {find(model).results / EVALS / found['name']}.json", highlight=False, soft_wrap=True)
     return 0
 
 
-def run_choices(folder: Path, file: Path, whole: bool, wanted: Evaluation, as_json: bool) -> int:
+def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, as_json: bool) -> int:
     """Answer the questions of a file."""
     console = Console(quiet=as_json)
     start = time.perf_counter()
     with bar(console, file.name) as progress:
-        path, found = choices(Run.open(folder), file, wanted, whole=whole, draws=16, progress=progress)
+        path, found = choices(find(model), file, wanted, whole=whole, draws=16, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
         print(json.dumps(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole}))
@@ -101,21 +102,21 @@ def bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def run_comparison(first: Path, second: Path, wanted: Evaluation, as_json: bool) -> int:
+def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -> int:
     """Measure two models alike and take the difference."""
     console = Console(quiet=as_json)
-    results = [_measured(folder, wanted, console) for folder in (first, second)]
+    results = [_measured(model, wanted, console) for model in (first, second)]
     difference = compare(results[0].scores, results[1].scores)
     if as_json:
         documents = [result.document() for result in results]
         print(json.dumps({"models": documents, "difference_bits_per_token": asdict(difference)}))
         return 0
-    for folder, result in zip((first, second), results, strict=True):
+    for model, result in zip((first, second), results, strict=True):
         figure = bits(result.per_token)
         console.print(
-            f"{folder}: {figure.mean:.4f} ± {figure.error:.4f} bits per token", highlight=False, soft_wrap=True
+            f"{model}: {figure.mean:.4f} ± {figure.error:.4f} bits per token", highlight=False, soft_wrap=True
         )
-    console.print(verdict(difference, str(first), str(second)), highlight=False, soft_wrap=True)
+    console.print(verdict(difference, first, second), highlight=False, soft_wrap=True)
     return 0
 
 
@@ -128,10 +129,10 @@ def verdict(difference: Difference, first: str, second: str) -> str:
     return f"difference {size}: {second if difference.mean > 0 else first} is better"
 
 
-def _measured(folder: Path, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
+def _measured(model: str, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
     what = "" if wanted.steps is None else f", {wanted.steps} steps"
-    with bar(console, f"{folder}: {wanted.split}{what}") as progress:
-        return evaluate(Run.open(folder), wanted, progress, world)
+    with bar(console, f"{model}: {wanted.split}{what}") as progress:
+        return evaluate(find(model), wanted, progress, world)
 
 
 def _show(results: Sequence[Result], console: Console) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from .flags import optional
+from .flags import MODEL, optional
 
 if TYPE_CHECKING:
     from unmask.run.evaluate import Evaluation
@@ -22,7 +22,7 @@ class EvaluationFlags:
     split: str = "test"
     """train, valid or test."""
     data: Annotated[Path | None, optional("DIR")] = None
-    """A folder of prepared data with the model's vocabulary. Default: the run's own."""
+    """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     sequences: Annotated[int | None, optional("N")] = None
     """Only the first N."""
     estimator: Literal["exact-k", "controlled", "paper"] = "exact-k"
@@ -78,8 +78,8 @@ class Eval(EvaluationFlags):
       unmask eval runs/gpt2 --choices hellaswag_val.jsonl
     """
 
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """The folder of a run."""
+    model: MODEL
+    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = ()
     """The bounds of samplers with so many steps, beside that in continuous time."""
     orders: Annotated[int | None, optional("K")] = None
@@ -123,10 +123,10 @@ class Compare(EvaluationFlags):
     Example: unmask compare runs/md4 runs/genmd4 --split test
     """
 
-    first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_A")]
-    """The folder of a run."""
-    second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN_B")]
-    """The folder of another."""
+    first: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL_A")]
+    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    second: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL_B")]
+    """Another one."""
     steps: Annotated[int | None, optional("T")] = None
     """The bounds of a sampler with T steps. Default: continuous time."""
 
@@ -145,8 +145,8 @@ class Score:
       unmask score runs/shakespeare letter.txt --html letter.html
     """
 
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """The folder of a run."""
+    model: MODEL
+    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT|FILE")]
     """The text itself, or a file with it."""
     draws: int = 16
@@ -180,8 +180,8 @@ class Frontier:
       unmask frontier runs/molecules --checker smiles
     """
 
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """The folder of a run."""
+    model: MODEL
+    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     samplers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME …")] = ("ancestral",)
     """See unmask samplers."""
     steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = (8, 16, 32, 64, 128)
@@ -192,6 +192,8 @@ class Frontier:
     """Samples of each."""
     split: str = "test"
     """Real data to compare with: train, valid or test."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     judge: Annotated[str | None, optional("MODEL")] = None
     """A causal language model of Hugging Face: a folder or an id."""
     features: str = "pixels"
@@ -203,7 +205,7 @@ class Frontier:
     batch_size: int = 64
     """Samples at once."""
     out: Annotated[Path | None, optional("DIR")] = None
-    """Where to write. Default: RUN/frontier."""
+    """Where to write. Default: RUN/frontier, or results/MODEL/frontier for a model that is not a run."""
     json: bool = False
     """Print the figures as JSON and nothing else."""
 
@@ -214,4 +216,5 @@ class Frontier:
 
         wanted = Wanted(self.samplers, self.steps, self.temperatures, self.count, self.seed, self.batch_size)
         by = frontier.By(self.judge, self.features, self.checker)
-        return frontier.run(self.model, wanted, by, self.split, self.out, self.json)
+        real = frontier.Real(self.split, None if self.data is None else str(self.data))
+        return frontier.run(self.model, wanted, by, real, self.out, self.json)

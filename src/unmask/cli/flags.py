@@ -1,6 +1,6 @@
 """How flags look in the help."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -8,3 +8,7 @@ import tyro
 def optional(metavar: str, *aliases: str) -> Any:
     """An option that may be left out: its help says what then happens, so tyro need not add "(default: None)"."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="", aliases=list(aliases) or None)
+
+
+MODEL = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
+"""A run's folder, an exported model's, hub:OWNER/NAME, or the name of a shipped model."""

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from unmask.data import Dataset, Split
+from unmask.data import Split
 from unmask.evaluation import Judge, NGram, extractor, find_checker
 from unmask.evaluation.yardsticks import (
     Samples,
@@ -24,8 +24,10 @@ from unmask.evaluation.yardsticks import (
     variety,
 )
 from unmask.mistakes import require
-from unmask.run import Model, Run, load
+from unmask.run import Model, find
+from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown
+from unmask.run.model import loaded
 from unmask.run.previews import is_picture
 
 from .evaluate import bar
@@ -46,18 +48,28 @@ class By:
     checker: str | None
 
 
-def run(folder: Path, wanted: Frontier, by: By, split: str, out: Path | None, as_json: bool) -> int:
+@dataclass(frozen=True)
+class Real:
+    """What to compare samples with."""
+
+    split: str
+    data: str | None
+    """A folder of prepared data; None: the run's own."""
+
+
+def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_json: bool) -> int:
     """Sample, judge, show, write."""
     console = Console(quiet=as_json)
-    run_ = Run.open(folder)
-    model = load(folder)
-    dataset = Dataset(run_.config.data)
-    train, held_out = (dataset.split(name, run_.config.length) for name in ("train", split))
-    require(len(held_out) >= 2, f"the split {split} is empty", got=len(held_out), allowed=">= 2", do="name another")
+    found = find(name)
+    model = loaded(found)
+    train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
+    count, do = len(held_out), "name another"
+    require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
     data = samples_of(model, _rows(held_out, wanted.count))
     yardsticks = list(_yardsticks(model, train, data, by))
-    about = {"split": split, **asdict(by), "checkpoint": run_.newest}
-    place = out or folder / "frontier"
+    about = {"split": real.split, **asdict(by), "checkpoint": found.identity}
+    about |= {} if real.data is None else {"data": real.data}
+    place = out or found.results / "frontier"
     with bar(console, "samplers") as progress:
         points = frontier(model, wanted, yardsticks, data, place, about, progress)
     draw(points, place / "frontier.png")

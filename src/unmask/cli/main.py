@@ -14,6 +14,7 @@ from .flags import optional
 from .one_line import one_line
 from .sampling_commands import BenchSample, Infill, Sample, Samplers
 from .serving_commands import Serve
+from .sharing_commands import Export, Info, Plot, Push
 
 
 class Command(Protocol):
@@ -108,7 +109,7 @@ class Prepare:
 
 
 @dataclass(frozen=True)
-class Info:
+class DataInfo:
     """Show what a folder of prepared data holds.
 
     Example: unmask data info data/book
@@ -228,7 +229,7 @@ class Baselines:
 COMMANDS: dict[str, Callable[..., Command]] = {
     "demo": Demo,
     "data prepare": Prepare,
-    "data info": Info,
+    "data info": DataInfo,
     "train": Train,
     "sample": Sample,
     "infill": Infill,
@@ -238,6 +239,10 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "score": Score,
     "frontier": Frontier,
     "serve": Serve,
+    "info": Info,
+    "plot": Plot,
+    "export": Export,
+    "push": Push,
     "baselines": Baselines,
     "bench train": BenchTrain,
     "bench sample": BenchSample,

@@ -6,10 +6,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from unmask.core import Cosine, Linear, Schedule, cosine_grid, uniform_grid
-from unmask.files import written_whole
-from unmask.mistakes import extra, require
+from unmask.core import Cosine, Linear, Schedule
+from unmask.mistakes import require
 from unmask.sampling import LAWS, SAMPLERS
+
+from .figures import draw_revealed
 
 
 def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
@@ -36,30 +37,12 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     return 0
 
 
-def revealed_per_step(schedule: Schedule, grid_name: str, steps: int, length: int) -> list[float]:
-    """Expected tokens revealed in each step, N (α_s − α_t)."""
-    grid = {"uniform": uniform_grid, "cosine": cosine_grid}[grid_name](steps)
-    alpha = schedule.alpha(grid)
-    return [length * gain for gain in alpha.diff().tolist()]
-
-
 def figure(path: Path, steps: int, length: int) -> None:
     """Tokens revealed per step (the paper's Figure 2, right)."""
     require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do="use 100")
-    extra("matplotlib", "plot", "drawing the figure")
-    from matplotlib.figure import Figure
-
-    picture = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = picture.add_subplot()
     lines: list[tuple[Schedule, str, str]] = [
         (Linear(), "uniform", "linear schedule, uniform grid"),
         (Linear(), "cosine", "linear schedule, cosine grid"),
         (Cosine(), "uniform", "cosine schedule, uniform grid"),
     ]
-    for (schedule, grid, name), style in zip(lines, ("-", "-", "--"), strict=True):
-        axes.plot(range(1, steps + 1), revealed_per_step(schedule, grid, steps, length), style, label=name)
-    axes.set(xlabel="step", ylabel="tokens revealed", title=f"{length:,} tokens in {steps} steps")
-    axes.legend()
-    with written_whole(path) as file:
-        picture.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=150)
-    print(f"wrote {path}")
+    print(f"wrote {draw_revealed(path, lines, steps, length)}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from .flags import optional
+from .flags import MODEL, optional
 
 if TYPE_CHECKING:
     from unmask.run import Sampling
@@ -93,8 +93,8 @@ class Sample(SamplingFlags):
       unmask sample runs/digits -n 16 --label 7 --guidance 2 --out sevens.png
     """
 
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """The folder of a run."""
+    model: MODEL
+    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 4
     """How many."""
     length: Annotated[int | None, optional("N")] = None
@@ -126,8 +126,8 @@ class Infill(SamplingFlags):
       unmask infill runs/digits --image seven.png --mask lower-half.png --out completed.png
     """
 
-    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """The folder of a run."""
+    model: MODEL
+    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT")] = ()
     """Texts with gaps: three or more underscores, or [MASK:N] for N tokens."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 1

@@ -15,9 +15,9 @@ _HOT = 8.0
 """Bits at which the colour is strongest."""
 
 
-def run(folder: Path, text: str, draws: int, repeats: int, seed: int, page: Path | None, as_json: bool) -> int:
+def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | None, as_json: bool) -> int:
     """Score a text, or the text of a file."""
-    model = load(folder)
+    model = load(name)
     content = Path(text).read_text(encoding="utf-8") if len(text) < 4096 and Path(text).is_file() else text
     found = scored(model, content, draws=draws, repeats=repeats, seed=seed)
     pieces, values, total = found.pieces, found.bits, found.total

@@ -11,7 +11,7 @@ from rich.table import Table
 from unmask.evaluation import SETS, find_text
 from unmask.evaluation.sets import Text
 from unmask.mistakes import require
-from unmask.run import Run
+from unmask.run import find
 from unmask.run.evaluate import Evaluation
 from unmask.run.zero_shot import ZeroShot, ZeroShots
 
@@ -23,11 +23,11 @@ EVERY = "all"
 
 
 def run(
-    folder: Path, text: str, sets: Path | None, protocol: str, detokeniser: str | None, how: Evaluation, as_json: bool
+    model: str, text: str, sets: Path | None, protocol: str, detokeniser: str | None, how: Evaluation, as_json: bool
 ) -> int:
     """Measure what is named."""
     console = Console(quiet=as_json)
-    suite = ZeroShots(Run.open(folder), how)
+    suite = ZeroShots(find(model), how)
 
     def measured(one: Text) -> tuple[Path, Found]:
         with bar(console, one.name) as progress:
@@ -55,7 +55,7 @@ def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found
     do = "give a folder of their files with --sets"
     require(bool(figures), "no set could be measured", got=", ".join(missing), allowed="at least one", do=do)
     console.print(_table(figures))
-    _say(console, f"{len(figures)} of {len(texts)} sets, protocol {figures[0]['protocol']}; kept in the run's evals")
+    _say(console, f"{len(figures)} of {len(texts)} sets, protocol {figures[0]['protocol']}; kept in evals")
     return 0
 
 

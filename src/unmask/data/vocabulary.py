@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import read_json
 from ..mistakes import extra, fail
 
 Content = str | bytes | NDArray[Any]
@@ -172,7 +173,11 @@ class Subwords(Vocabulary):
         """`document` is the text of a tokenizer.json."""
         tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
         self._document = document
-        self._tokenizer = tokenizers.Tokenizer.from_str(document)
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(document)
+        except Exception as error:  # the library raises nothing more precise
+            said = str(error).split("\n")[0][:120]
+            fail("this is not a tokenizer", got=said, allowed="the text of a tokenizer.json", do="check the file")
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)
         self.eos_id = next((i for i in found if i is not None), None)
@@ -267,8 +272,12 @@ def from_json(document: dict[str, Any]) -> Vocabulary:
 
 
 def load(path: Path) -> Vocabulary:
-    """Read a vocabulary.json."""
-    return from_json(json.loads(path.read_text(encoding="utf-8")))
+    """Read a vocabulary.json. All of it is in the file: it names no other."""
+    document = read_json(path)
+    try:
+        return from_json(document)
+    except (AttributeError, KeyError, TypeError) as error:
+        fail(f"{path} is damaged", got=repr(error), allowed="a vocabulary of unmask", do="get the file again")
 
 
 def as_text(content: Content) -> str:

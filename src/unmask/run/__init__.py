@@ -1,16 +1,20 @@
 """A run is a folder; here, and only here, do data, network, method and trainer meet."""
 
 from .config import SIZES, MethodConfig, NetworkConfig, RunConfig, default_config, fitted, with_method
-from .folder import Facts, Run
+from .export import export
+from .folder import Exported, Facts, ModelFolder, Run
 from .model import Model, Sampling, load
+from .places import find
 from .story import Story
 from .train import build_trainer, train
 
 __all__ = [
     "SIZES",
+    "Exported",
     "Facts",
     "MethodConfig",
     "Model",
+    "ModelFolder",
     "NetworkConfig",
     "Run",
     "RunConfig",
@@ -18,6 +22,8 @@ __all__ = [
     "Story",
     "build_trainer",
     "default_config",
+    "export",
+    "find",
     "fitted",
     "load",
     "train",

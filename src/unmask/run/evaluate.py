@@ -27,8 +27,8 @@ from ..mistakes import require
 from ..training import charge_chunks
 from ..training.loss import LOGITS
 from ..training.world import ALONE, World
-from .folder import Run
-from .model import GRIDS, Model, load
+from .folder import EVALS, Facts, ModelFolder
+from .model import GRIDS, Model, loaded
 
 _PART = 256
 """Sequences of a part."""
@@ -111,10 +111,10 @@ Progress = Callable[[int, int], None]
 """(sequences done, of so many)."""
 
 
-def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, world: World = ALONE) -> Result:
+def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = None, world: World = ALONE) -> Result:
     """The bound of a split under a run's model; finished parts are read, the others computed."""
     device = torch.device("cuda", world.local) if torch.cuda.is_available() else torch.device("cpu")
-    model = load(run.folder, average=wanted.average, device=device)
+    model = loaded(run, average=wanted.average, device=device)
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or len(split))
     require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
@@ -125,7 +125,7 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
         wanted = _with_repeats(model, split, estimator, wanted, count)
     settings = settings_of(run, wanted)
     name = f"{wanted.split}-{fingerprint(settings)}"
-    folder = run.folder / "evals" / name
+    folder = run.results / EVALS / name
     if world.first:
         write_json(folder / "settings.json", settings)
     starts = range(0, count, _PART)
@@ -140,15 +140,15 @@ def evaluate(run: Run, wanted: Evaluation, progress: Progress | None = None, wor
     units = {unit: per_unit(scores, counts) for unit, counts in _units(model, split, scores, count).items()}
     result = Result(name, settings, scores, per_unit(scores, scores.tokens), units)
     if world.first:
-        write_json(run.folder / "evals" / f"{name}.json", result.document())
+        write_json(run.results / EVALS / f"{name}.json", result.document())
     return result
 
 
-def _estimator(run: Run, model: Model, wanted: Evaluation) -> Estimator:
+def _estimator(run: ModelFolder, model: Model, wanted: Evaluation) -> Estimator:
     """By name; a control variate is fitted on sequences of the training split."""
 
     def fit(estimator: Estimator) -> Tensor:
-        train = Dataset(run.config.data).split("train", run.config.length)
+        train = rows_of(dataset_of(run, None if run.own_data else wanted.data), model.facts, "train")
         (batch,) = batches(model, train, 0, min(_FITTED, len(train)), _FITTED)
         return fit_surprise(
             model.network,
@@ -164,9 +164,9 @@ def _estimator(run: Run, model: Model, wanted: Evaluation) -> Estimator:
     return model.estimator(wanted.estimator, steps, fit)
 
 
-def split_of(run: Run, model: Model, wanted: Evaluation) -> Split:
+def split_of(run: ModelFolder, model: Model, wanted: Evaluation) -> Split:
     """The data to measure; it must have the model's vocabulary."""
-    dataset = Dataset(wanted.data or run.config.data)
+    dataset = dataset_of(run, wanted.data)
     same = dataset.vocabulary.to_json() == model.vocabulary.to_json()
     require(
         same,
@@ -175,13 +175,27 @@ def split_of(run: Run, model: Model, wanted: Evaluation) -> Split:
         allowed=repr(model.vocabulary),
         do="prepare it with the model's vocabulary",
     )
-    split: Split = dataset.split(wanted.split, run.config.length if wanted.data is None else model.facts.shape[0])
-    return split
+    return rows_of(dataset, model.facts, wanted.split)
 
 
-def settings_of(run: Run, wanted: Evaluation) -> dict[str, Any]:
+def dataset_of(run: ModelFolder, given: str | None) -> Dataset:
+    """The data that is given, or the run's own."""
+    folder = given or run.own_data
+    do = "add --data DIR"
+    allowed = "a folder of prepared data with the model's vocabulary"
+    require(folder is not None, "an exported model has no data of its own", got="no data", allowed=allowed, do=do)
+    return Dataset(str(folder))
+
+
+def rows_of(dataset: Dataset, facts: Facts, split: str) -> Split:
+    """A split as the model reads it: running text is cut to the length of its training."""
+    found: Split = dataset.split(split, None if dataset.manifest.rows else facts.shape[0])
+    return found
+
+
+def settings_of(run: ModelFolder, wanted: Evaluation) -> dict[str, Any]:
     """What decides the figures, apart from the number of sequences."""
-    settings = asdict(wanted) | {"checkpoint": run.newest}
+    settings = asdict(wanted) | {"checkpoint": run.identity}
     for name in ("sequences", "target_error"):
         settings.pop(name)
     return settings

@@ -1,14 +1,22 @@
-"""What lies in a run's folder, and how it is opened.
+"""What lies in a model's folder, and how it is opened: a run's, or an exported model's.
 
 config.json          everything that decided what the run did
 vocabulary.json      symbols ↔ ids
 data.json            shape, classes and lengths of the data: what sampling needs of it
+
+A run has besides:
 metrics.jsonl        one line per step
 samples/             previews
 checkpoints/         see training/checkpoint.py
+evals/               see run/evaluate.py
+
+An exported model has besides (see run/export.py):
+model.safetensors    its weights
+README.md            its card
 """
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +27,16 @@ from ..configs import from_json, to_json
 from ..data import Dataset
 from ..data.vocabulary import Vocabulary
 from ..data.vocabulary import load as load_vocabulary
-from ..files import claim, written_whole
-from ..mistakes import fail
+from ..files import claim, digest, read_json, written_whole
+from ..mistakes import fail, require
 from ..training import checkpoint
+from . import weights
 from .config import RunConfig
+from .weights import Tensors
 
 CONFIG, VOCABULARY, FACTS, METRICS = "config.json", "vocabulary.json", "data.json", "metrics.jsonl"
-SAMPLES, CHECKPOINTS = "samples", "checkpoints"
+SAMPLES, CHECKPOINTS, EVALS = "samples", "checkpoints", "evals"
+WEIGHTS, CARD = "model.safetensors", "README.md"
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,11 @@ class Facts:
     length_counts: tuple[int, ...] = ()
     """How many training rows have 0, 1, 2, … tokens; empty if all have the same number."""
 
+    def __post_init__(self) -> None:
+        numbers = all(type(n) is int for n in (*self.shape, *self.length_counts))
+        good = numbers and bool(self.shape) and min(self.shape) >= 1 and min(self.length_counts, default=0) >= 0
+        require(good, "the shape of a row is wrong", got=self.shape, allowed="lengths >= 1", do="get the file again")
+
     @classmethod
     def of(cls, dataset: Dataset, length: int | None) -> "Facts":
         """As prepared, or with packed text cut to another length."""
@@ -47,10 +63,63 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A folder made by training."""
+class ModelFolder(ABC):
+    """A folder that a model can be loaded from."""
 
     folder: Path
+
+    @property
+    @abstractmethod
+    def identity(self) -> str | None:
+        """Which weights these are; None if there are none yet."""
+
+    @property
+    @abstractmethod
+    def results(self) -> Path:
+        """Where what is measured of the model is written."""
+
+    @property
+    @abstractmethod
+    def own_data(self) -> str | None:
+        """The folder of the data it was trained on, if it is known."""
+
+    @abstractmethod
+    def weights(self, average: bool, best: bool) -> Tensors:
+        """The averaged weights or the plain ones, of the newest checkpoint or the best."""
+
+    @property
+    def config(self) -> RunConfig:
+        document = self._json(CONFIG)
+        try:
+            config: RunConfig = from_json(RunConfig, document or {})
+            require(isinstance(config, RunConfig), "no configuration", got=document, allowed="one", do="look inside")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            fail(f"{self.folder / CONFIG} is damaged", got=error, allowed="a configuration", do="get the file again")
+        return config
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return load_vocabulary(self._file(VOCABULARY))
+
+    @property
+    def facts(self) -> Facts:
+        document = self._json(FACTS)
+        try:
+            return Facts(**{name: tuple(value) for name, value in document.items()})
+        except (AttributeError, TypeError, ValueError) as error:
+            fail(f"{self.folder / FACTS} is damaged", got=error, allowed="facts of data", do="get the file again")
+
+    def _file(self, name: str) -> Path:
+        """A file of the folder."""
+        return self.folder / name
+
+    def _json(self, name: str) -> Any:
+        return read_json(self._file(name))
+
+
+@dataclass(frozen=True)
+class Run(ModelFolder):
+    """A folder made by training."""
 
     @classmethod
     def open(cls, folder: Path | str) -> "Run":
@@ -81,33 +150,92 @@ class Run:
         return cls(folder)
 
     @property
-    def config(self) -> RunConfig:
-        config: RunConfig = from_json(RunConfig, self._json(CONFIG))
-        return config
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return load_vocabulary(self.folder / VOCABULARY)
-
-    @property
-    def facts(self) -> Facts:
-        return Facts(**{name: tuple(value) for name, value in self._json(FACTS).items()})
-
-    @property
     def checkpoints(self) -> Path:
         return self.folder / CHECKPOINTS
 
     @property
-    def newest(self) -> str | None:
+    def identity(self) -> str | None:
         """The name of the newest checkpoint, if there is one."""
         path = checkpoint.newest(self.checkpoints)
         return None if path is None else path.name
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """What was logged, a dict per step."""
-        lines = (self.folder / METRICS).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+    @property
+    def results(self) -> Path:
+        return self.folder
 
-    def _json(self, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        return document
+    @property
+    def own_data(self) -> str:
+        return self.config.data
+
+    def weights(self, average: bool = True, best: bool = False) -> Tensors:
+        path = self.chosen(best)
+        with weights.plainly(path):
+            return checkpoint.load_weights(path, average)
+
+    def chosen(self, best: bool = False) -> Path:
+        """The newest checkpoint, or the best."""
+        path = checkpoint.best(self.checkpoints) if best else checkpoint.newest(self.checkpoints)
+        if path is None:
+            fail(f"{self.folder} has no checkpoint yet", got="none", allowed="at least one", do="train first")
+        return path
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What was logged, a dict per step; a line that is only half there, the last while training goes on, is not."""
+        path = self.folder / METRICS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [line for line in map(_parsed, lines) if line is not None]
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        return found
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Exported(ModelFolder):
+    """A folder made by `unmask export`: it needs nothing outside itself, and must not reach there."""
+
+    root: Path
+    """Links must stay in here: the folder itself, or, fetched from the hub, the folder of its cache."""
+
+    @property
+    def identity(self) -> str:
+        return f"sha256-{digest(self._file(WEIGHTS))[:16]}"
+
+    @property
+    def results(self) -> Path:
+        """Below the present folder: an exported model stays as it is."""
+        return Path("results") / self.folder.resolve().name
+
+    @property
+    def own_data(self) -> None:
+        return None
+
+    @property
+    def config(self) -> RunConfig:
+        config = super().config
+        named = config.data
+        good = isinstance(named, str) and Path(named).name == named and named not in ("", ".", "..")
+        allowed = "the name of its data, no path"
+        require(good, f"{self.folder / CONFIG} names a path", got=named, allowed=allowed, do="export the model again")
+        return config
+
+    def weights(self, average: bool = True, best: bool = False) -> Tensors:
+        what = "the best checkpoint" if best else "the plain weights"
+        do = "leave that out, or choose them when exporting the run"
+        require(average and not best, "an exported model has one set of weights", got=what, allowed="it", do=do)
+        return weights.read(self._file(WEIGHTS))
+
+    def about(self) -> dict[str, str]:
+        """What the export wrote down beside the weights."""
+        return weights.about(self._file(WEIGHTS))
+
+    def _file(self, name: str) -> Path:
+        """A file of the folder, which does not lead out of it."""
+        path = self.folder / name
+        inside = path.resolve().is_relative_to(self.root.resolve())
+        require(inside, f"{path} leads out of its folder", got="a link", allowed="a file", do="get the model again")
+        return path

@@ -14,14 +14,16 @@ from ..core import Estimator, Linear, Process, Streams, cosine_grid, uniform_gri
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, estimator_for, score
 from ..evaluation.likelihood import Fit
-from ..mistakes import fail, require
+from ..mistakes import require
 from ..networks import Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
 from ..sampling.frame import together
-from ..training import Method, charge_chunks, checkpoint
-from .folder import Facts, Run
+from ..training import Method, charge_chunks
+from .folder import Facts, ModelFolder
+from .places import find
 from .previews import texts
 from .prompt import Prompt, parse
+from .weights import built
 
 GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
 Features = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -301,26 +303,40 @@ class Model:
 
 
 def load(
-    folder: Path | str,
+    model: Path | str,
     *,
     average: bool = True,
     best: bool = False,
     device: torch.device | str | None = None,
     compiled: bool = False,
 ) -> Model:
-    """The model of a run: its newest checkpoint or its best, its averaged weights or the plain ones.
+    """A model by name or path (`find`); of a run its newest checkpoint or its best, the averaged weights or the plain.
 
     compiled: the network's parts, by `torch.compile`, which takes a while and pays in long jobs on a GPU.
     """
-    run = Run.open(folder)
-    path = checkpoint.best(run.checkpoints) if best else checkpoint.newest(run.checkpoints)
-    if path is None:
-        fail(f"{folder} has no checkpoint yet", got="none", allowed="at least one", do="train first")
+    return loaded(find(model), average=average, best=best, device=device, compiled=compiled)
+
+
+def loaded(
+    folder: ModelFolder,
+    *,
+    average: bool = True,
+    best: bool = False,
+    device: torch.device | str | None = None,
+    compiled: bool = False,
+) -> Model:
+    """The model of a folder that was found."""
+    config, vocabulary, facts = folder.config, folder.vocabulary, folder.facts
+    require(
+        vocabulary.size == config.network.vocab_size,
+        f"the vocabulary of {folder.folder} does not fit its network",
+        got=f"{vocabulary.size} tokens",
+        allowed=f"{config.network.vocab_size}",
+        do="get the model again",
+    )
+    method = built(config, folder.weights(average, best), folder.folder)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    config = run.config
-    method = config.method.build(config.network.build())
-    method.load_state_dict(checkpoint.load_weights(path, average))
     method.requires_grad_(False).to(device).eval()
     if compiled:
         method.network.compile_parts(dynamic=None)
-    return Model(method, run.vocabulary, run.facts)
+    return Model(method, vocabulary, facts)

@@ -14,8 +14,8 @@ from ..files import fingerprint, write_json
 from ..mistakes import require
 from ..sampling import Predictor
 from .evaluate import Evaluation, Progress, batches, settings_of, split_of
-from .folder import Run
-from .model import Model, load
+from .folder import EVALS, ModelFolder
+from .model import Model, loaded
 
 _TOGETHER = 16
 """Sequences at once."""
@@ -23,16 +23,18 @@ _FEW = 32
 """Sequences unless a number is given: every one takes a network call per token and order."""
 
 
-def order_interval(run: Run, wanted: Evaluation, orders: int, progress: Progress | None = None) -> dict[str, Any]:
+def order_interval(
+    run: ModelFolder, wanted: Evaluation, orders: int, progress: Progress | None = None
+) -> dict[str, Any]:
     """Bits per token: the bound as a mean over orders, the tighter one from all of them together, one from the other
     side, and the exact chain rule from left to right.
     """
-    model = load(run.folder, average=wanted.average)
+    model = loaded(run, average=wanted.average)
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or _FEW)
     settings = settings_of(run, wanted) | {"orders": orders, "sequences": count}
     name = f"orders-{wanted.split}-{fingerprint(settings)}"
-    path = run.folder / "evals" / f"{name}.json"
+    path = run.results / EVALS / f"{name}.json"
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text())
         return found

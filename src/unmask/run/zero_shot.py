@@ -32,8 +32,8 @@ from ..files import digest, fingerprint, write_json, written_whole
 from ..mistakes import require
 from ..training import charge_chunks
 from .evaluate import Evaluation, Progress
-from .folder import Run
-from .model import Model, load
+from .folder import EVALS, ModelFolder
+from .model import Model, loaded
 
 _ROWS = 64
 _QUESTIONS = 64
@@ -107,13 +107,13 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
 class ZeroShots:
     """The texts that a run is measured on: figures are written to RUN/evals/NAME.json, and read where they are."""
 
-    run: Run
+    run: ModelFolder
     how: Evaluation
 
     def measure(self, wanted: ZeroShot, progress: Progress | None = None) -> tuple[Path, dict[str, Any]]:
         """The figures with all that decided them, and their file."""
         settings = self._settings(wanted)
-        path = self.run.folder / "evals" / f"{_name(wanted, settings)}.json"
+        path = self.run.results / EVALS / f"{_name(wanted, settings)}.json"
         if path.exists():
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             return path, found
@@ -125,11 +125,11 @@ class ZeroShots:
         how = asdict(self.how)
         kept = ("estimator", "draws", "repeats", "steps", "average", "seed")
         chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences}
-        return wanted.settings() | chosen | {"checkpoint": self.run.newest}
+        return wanted.settings() | chosen | {"checkpoint": self.run.identity}
 
     @cached_property
     def _model(self) -> Model:
-        return load(self.run.folder, average=self.how.average)
+        return loaded(self.run, average=self.how.average)
 
 
 def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
@@ -137,16 +137,16 @@ def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
 
 
 def choices(
-    run: Run, file: Path, how: Evaluation, *, whole: bool, draws: int, progress: Progress | None = None
+    run: ModelFolder, file: Path, how: Evaluation, *, whole: bool, draws: int, progress: Progress | None = None
 ) -> tuple[Path, Accuracy]:
     """Accuracy on a file of questions, two groups of `draws` for each ending, and where it is kept; finished parts are
     read, the others computed.
     """
     questions = list(read_questions(file))[: how.sequences]
     settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
-    settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.newest}
-    folder = run.folder / "evals" / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
-    model = load(run.folder, average=how.average)
+    settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.identity}
+    folder = run.results / EVALS / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
+    model = loaded(run, average=how.average)
     answered: list[Answered] = []
     for start in range(0, len(questions), _QUESTIONS):
         answered += _answers(model, questions[start : start + _QUESTIONS], start, settings, folder)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import Process
+from ..core import Process, Schedule
 from ..mistakes import fail, require
 from . import adaptive, ancestral, hitting, order, remask, scores, uniform
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
@@ -46,6 +46,10 @@ class Sampler:
         """Its own options, with their defaults."""
         found = inspect.signature(self.run).parameters.values()
         return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    def fits(self, schedule: Schedule) -> bool:
+        """Whether it is defined for this schedule."""
+        return {ANY: True, SCALAR: not schedule.per_token, POLYNOMIAL: hasattr(schedule, "w")}[self.schedules]
 
 
 EXACT, STEPS, NEARS, BIASED = "exact", "exact for T steps", "nears exact as T grows", "biased"
@@ -114,6 +118,15 @@ def find(name: str) -> Sampler:
     return SAMPLERS[name]
 
 
+def fitting(schedule: Schedule, family: Family, sees_time: bool) -> list[str]:
+    """The names of the samplers that a model can use."""
+    return [
+        name
+        for name, sampler in SAMPLERS.items()
+        if family in sampler.families and sampler.fits(schedule) and not (sampler.time_free and sees_time)
+    ]
+
+
 def check(name: str, process: Process, predict: Predictor, options: dict[str, Any]) -> Sampler:
     """The sampler, if it is defined for this process and network, with these options."""
     sampler = find(name)
@@ -128,10 +141,9 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
     unknown = [option for option in options if option not in sampler.options]
     allowed = ", ".join(sampler.options) or "none"
     require(not unknown, f"{name} has no such option", got=", ".join(unknown), allowed=allowed, do="leave it out")
-    per_token, exponents = process.schedule.per_token, hasattr(process.schedule, "w")
-    fits = {ANY: True, SCALAR: not per_token, POLYNOMIAL: exponents}[sampler.schedules]
+    per_token = process.schedule.per_token
     require(
-        fits,
+        sampler.fits(process.schedule),
         f"{name} is not defined for this schedule",
         got="a schedule for each token (GenMD4)" if per_token else repr(process.schedule),
         allowed={ANY: "", SCALAR: "one schedule for all tokens", POLYNOMIAL: "1 − t^w"}[sampler.schedules],

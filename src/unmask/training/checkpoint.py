@@ -159,7 +159,7 @@ def _checked(path: Path) -> dict[str, Any]:
                 do = "delete the checkpoint to go on from the one before"
                 fail(f"{path / name} is damaged", got=f"sha256 {got[:12]}…", allowed=f"{sha256[:12]}…", do=do)
         return document
-    except (OSError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
 
 

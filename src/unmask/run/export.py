@@ -1,0 +1,67 @@
+"""A model on its own: a folder that needs nothing outside itself and is whole or absent."""
+
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from ..configs import to_json
+from ..files import check_replaceable, replaced_whole, write_json, written_whole
+from ..mistakes import fail
+from .card import card
+from .describe import Description
+from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported, ModelFolder, Run
+from .history import History, evaluations
+from .hub import FILES
+from .model import loaded
+from .weights import ABOUT
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+"""How weights can be stored; in memory they are float32."""
+
+
+def export(
+    source: ModelFolder, out: Path, *, average: bool = True, best: bool = False, dtype: str = "fp32", name: str = ""
+) -> Exported:
+    """Write a model by itself; a folder that holds an export already is replaced. `name`: what its card calls it."""
+    if dtype not in DTYPES:
+        fail("unknown kind of number", got=dtype, allowed=", ".join(DTYPES), do="name one of them")
+    check_replaceable(out, FILES)
+    model = loaded(source, average=average, best=best, device="cpu")
+    about = _about(source, average, best) | {"dtype": dtype}
+    found = Description.of(source)
+    tensors = {
+        key: (x.to(DTYPES[dtype]) if x.is_floating_point() else x).contiguous()
+        for key, x in model.method.state_dict().items()
+    }
+    with replaced_whole(out, FILES) as partial:
+        write_json(partial / CONFIG, to_json(replace(source.config, data=found.data)))
+        write_json(partial / VOCABULARY, model.vocabulary.to_json())
+        write_json(partial / FACTS, asdict(model.facts))
+        try:
+            save_file(tensors, partial / WEIGHTS, metadata={ABOUT: json.dumps(about)})
+        except SafetensorError as error:  # hides the OSError beneath, a full disk mostly
+            raise OSError(f"{out} could not be written: {str(error).splitlines()[0]}") from None
+        shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # the library keeps its files to their owner
+        with written_whole(partial / CARD, "w") as file:
+            file.write(card(name or out.resolve().name, about, found, evaluations(source.folder)))
+    return Exported(out, out)
+
+
+def _about(source: ModelFolder, average: bool, best: bool) -> dict[str, str]:
+    """Where the weights come from; what an export was told of them stays true of its copy."""
+    if isinstance(source, Exported):
+        return source.about()
+    about = {"weights": "averaged" if average else "plain"}
+    if isinstance(source, Run):
+        step = int(source.chosen(best).name.removeprefix("step-"))
+        history = History.of(source, step)
+        about |= {"step": str(step), "steps": str(history.steps)}
+        if history.held_out is not None:
+            bits = history.held_out
+            about["held_out"] = f"{bits.mean:.4f} ± {bits.error:.4f} bits per token at step {history.held_out_step:,}"
+    return about

@@ -1,0 +1,97 @@
+"""What a run has come to: how far it is, its last held-out bound, and what was measured of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import read_json
+from ..training import Bits
+from .folder import EVALS, Run
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class History:
+    """How far a run is."""
+
+    step: int
+    """Steps done."""
+    steps: int
+    """Steps of the whole run."""
+    loss: float | None
+    """Mean training loss of the last steps, bits per token."""
+    held_out: Bits | None
+    held_out_step: int | None
+    """When that bound was taken."""
+
+    @classmethod
+    def of(cls, run: Run, until: int | None = None) -> "History":
+        """As logged, up to a step."""
+        lines = [line for line in run.metrics() if until is None or line["step"] <= until]
+        taken = [line for line in lines if "validation" in line]
+        losses = [line["loss"] for line in lines[-_LAST:]]
+        return cls(
+            lines[-1]["step"] if lines else 0,
+            run.config.training.steps,
+            sum(losses) / len(losses) if losses else None,
+            Bits(**taken[-1]["validation"]) if taken else None,
+            taken[-1]["step"] if taken else None,
+        )
+
+
+_LAST = 50
+"""Steps whose loss is averaged."""
+
+
+def evaluations(folder: Path) -> list[str]:
+    """The results below a folder's evals, a line each."""
+    return [_line(path) for path in sorted((folder / EVALS).glob("*.json"))]
+
+
+def _line(path: Path) -> str:
+    document = read_json(path)
+    try:
+        return next(sentence for key, sentence in SENTENCES.items() if key in document)(document)
+    except (StopIteration, KeyError, TypeError, ValueError):  # of another version, or changed by hand
+        return f"{path.name}: a result of another kind"
+
+
+def _choices(document: Document) -> str:
+    return f"{document['file']}: accuracy {document['accuracy']:.1%} ± {document['error']:.1%}"
+
+
+def _orders(document: Document) -> str:
+    figure = document["tighter_bound"]
+    return f"{document['split']}, {document['orders']} orders: {_bits(figure)}"
+
+
+def _zero_shot(document: Document) -> str:
+    value = document["perplexity"]
+    interval = f"{value['value']:.2f} ({value['low']:.2f}–{value['high']:.2f})"
+    return f"{document['set']}: perplexity {interval} per token, protocol {document['protocol']}"
+
+
+def _likelihood(document: Document) -> str:
+    steps = "" if document["steps"] is None else f", {document['steps']:,} steps"
+    data = "" if document["data"] is None else f" of {Path(document['data']).name}"
+    return f"{document['split']}{data}{steps}: {_bits(document['bits_per_token'])}"
+
+
+def _bits(figure: Document) -> str:
+    return f"{figure['mean']:.4f} ± {figure['error']:.4f} bits per token"
+
+
+SENTENCES: dict[str, Callable[[Document], str]] = {
+    "accuracy": _choices,
+    "tighter_bound": _orders,
+    "protocol": _zero_shot,
+    "bits_per_token": _likelihood,
+}
+"""By a key that only this kind of result has; the first one counts."""
+
+
+def checkpoints(run: Run) -> list[str]:
+    """The names of the checkpoints that are kept, the oldest first."""
+    return sorted(path.name for path in run.checkpoints.glob("step-*"))

@@ -1,0 +1,52 @@
+"""A model is found by name or path: a run, an exported model, a shipped one, or one of the hub."""
+
+import difflib
+import os
+from pathlib import Path
+
+from ..mistakes import fail
+from . import hub
+from .folder import CHECKPOINTS, CONFIG, WEIGHTS, Exported, ModelFolder, Run
+
+SHIPPED = Path(__file__).parent.parent / "models"
+"""A folder for each model that comes with the package."""
+PICKLED = (".bin", ".ckpt", ".pkl", ".pt", ".pth")
+
+
+def shipped() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{WEIGHTS}"))
+
+
+def find(model: Path | str) -> ModelFolder:
+    """A folder made by `unmask train` or `unmask export`, hub:OWNER/NAME, or the name of a shipped model.
+
+    A folder of a shipped model's name is meant only if it holds a model, or is written with a separator (./demo).
+    """
+    name = str(model)
+    if name.startswith(hub.PREFIX):
+        return hub.fetched(name.removeprefix(hub.PREFIX))
+    if os.sep not in name and not (Path(name) / CONFIG).exists() and name in shipped():
+        return Exported(SHIPPED / name, SHIPPED / name)
+    return opened(Path(name))
+
+
+def opened(folder: Path) -> ModelFolder:
+    """The run or the exported model in a folder."""
+    if not (folder / CONFIG).exists():
+        near = difflib.get_close_matches(str(folder), shipped(), 1)
+        fail(
+            f"{folder} is not a run or a model",
+            got="no config.json in it" if folder.is_dir() else "no such folder",
+            allowed=", ".join(
+                ["a folder made by unmask train or unmask export", f"{hub.PREFIX}OWNER/NAME", *shipped()]
+            ),
+            do=f"did you mean {near[0]}?" if near else "check the path",
+        )
+    if (folder / WEIGHTS).exists() or (folder / WEIGHTS).is_symlink():
+        return Exported(folder, folder)
+    pickled = [path.name for path in folder.iterdir() if path.suffix in PICKLED]
+    if pickled and not (folder / CHECKPOINTS).exists():
+        do = "get the model from someone who has safetensors: a pickle can run any program"
+        fail(f"{folder} has no weights that are safe to read", got=pickled[0], allowed=WEIGHTS, do=do)
+    return Run(folder)

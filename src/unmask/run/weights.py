@@ -1,0 +1,82 @@
+"""Weights in safetensors files, and whether they fit a model. Nothing is ever unpickled."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ..mistakes import fail
+
+if TYPE_CHECKING:
+    from ..training import Method
+    from .config import RunConfig
+
+Tensors = dict[str, Tensor]
+ABOUT = "unmask"
+"""The one entry beside the tensors: with several, their order would not be the same every time."""
+
+
+@contextmanager
+def plainly(path: Path) -> Iterator[None]:
+    """A file that is no safetensors file, a truncated one or a pickle, said in one line."""
+    try:
+        yield
+    except SafetensorError as error:
+        said = str(error).splitlines()[0]
+        fail(f"{path} is damaged", got=said, allowed="weights in safetensors form", do="get the file again")
+
+
+def read(path: Path) -> Tensors:
+    """The tensors of a file; those of floating-point numbers as float32, however they are stored."""
+    with plainly(path):
+        return {name: x.float() if x.is_floating_point() else x for name, x in load_file(path).items()}
+
+
+def about(path: Path) -> dict[str, str]:
+    """What was written down beside the tensors: words by name."""
+    with plainly(path), safe_open(path, "pt") as file:
+        said = (file.metadata() or {}).get(ABOUT, "{}")
+    try:
+        return {str(key): str(value) for key, value in json.loads(said).items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        fail(f"{path} is damaged", got=error, allowed="what an export writes", do="get the file again")
+
+
+def skeleton(config: "RunConfig", source: Path) -> "Method":
+    """The method of a configuration around a network that takes no memory."""
+    try:
+        with torch.device("meta"):
+            network = config.network.build()
+        return config.method.build(network)
+    except (TypeError, AttributeError, RuntimeError) as error:  # numbers that are none, or that no network can have
+        said = str(error).splitlines()[0]
+        fail(f"{source} describes no network", got=said, allowed="a configuration of unmask", do="get the file again")
+
+
+def built(config: "RunConfig", tensors: Tensors, source: Path) -> "Method":
+    """The method of a configuration with these weights, which are compared before any memory is taken."""
+    expected = skeleton(config, source).state_dict()
+    wrong = [f"{name} missing" for name in expected if name not in tensors]
+    wrong += [f"{name} unknown" for name in tensors if name not in expected]
+    wrong += [
+        f"{name} {_form(tensors[name])} instead of {_form(x)}"
+        for name, x in expected.items()
+        if name in tensors and _form(tensors[name]) != _form(x)
+    ]
+    if wrong:
+        got = ", ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+        fail(f"the weights of {source} do not fit its configuration", got=got, allowed="its tensors", do="get it again")
+    method = config.method.build(config.network.build())
+    method.load_state_dict(tensors)
+    return method
+
+
+def _form(x: Tensor) -> str:
+    """Its shape, and whether it holds numbers with a fraction."""
+    return "×".join(map(str, x.shape)) + ("" if x.is_floating_point() else " integers")
