@@ -13,8 +13,19 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from unmask.data import Dataset, Plan, Split, prepare
+from unmask.run import find
+from unmask.run.folder import CONFIG, VOCABULARY
+from unmask.run.hub import PREFIX
+from unmask.run.places import shipped
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def vocabulary_of(name: str | None) -> str | None:
+    """The file of a model's vocabulary where a model is named, else the name itself."""
+    if name is None or not (name in shipped() or name.startswith(PREFIX) or (Path(name) / CONFIG).exists()):
+        return name
+    return str(find(name).folder / VOCABULARY)
 
 
 def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> None:

@@ -68,7 +68,7 @@ class Prepare:
     label_column: Annotated[str | None, optional("NAME")] = None
     """The field, column or array that holds the class."""
     vocabulary: Annotated[str | None, optional("NAME")] = None
-    """characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, or a tokenizer.json."""
+    """characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, a tokenizer.json, or a model's."""
     length: Annotated[int | None, optional("N")] = None
     """Tokens per row; longer documents are left out of rows. Default: the longest, or 256 for packed text."""
     layout: Annotated[Literal["packed", "rows"] | None, optional("{packed,rows}")] = None
@@ -93,12 +93,13 @@ class Prepare:
 
         from . import data
 
+        vocabulary = data.vocabulary_of(self.vocabulary)
         reading = Reading(self.column, self.label_column, self.image_size, self.grey)
         plan = Plan(
             self.source,
             self.kind,
             reading,
-            self.vocabulary,
+            vocabulary,
             self.length,
             None if self.layout is None else self.layout == "rows",
             self.valid,
@@ -135,6 +136,7 @@ class Train:
     Every field of the configuration is a flag too: --steps 500 --layers 6 --optimizer muon. Examples:
       unmask train characters --out runs/shakespeare
       unmask train --data data/book --out runs/book --size 10m --steps 500
+      unmask train --start demo --data data/letters --out runs/letters
       unmask train text8-genmd4 --out runs/text8 --dry-run
     """
 
@@ -146,6 +148,8 @@ class Train:
     """The run's folder: configuration, metrics, samples, checkpoints."""
     size: Annotated[str | None, optional("NAME")] = None
     """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters. Default: 1m."""
+    start: Annotated[str | None, optional("MODEL")] = None
+    """Begin with the weights of a model, and with its network and method; the data must have its vocabulary."""
     method: Annotated[str | None, optional("NAME")] = None
     """md4, genmd4, which learns a schedule for every token, or one of unmask baselines. Default: the preset's, or
     md4."""
@@ -165,7 +169,7 @@ class Train:
 
         from . import train
 
-        config, plan = train.configure(self.preset, self.data, self.size, self.method, self.settings)
+        config, plan = train.configure(self.preset, self.data, self.size, self.method, self.settings, self.start)
         if self.out is None and not self.dry_run:
             fail("no folder for the run", got="no --out", allowed="a new folder, or the run's", do="add --out DIR")
         return train.run(config, plan, self.out or Path(), self.log, self.parallel, self.json, self.dry_run)

@@ -23,7 +23,7 @@ from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
 from unmask.mistakes import fail
 from unmask.networks import Cost, TransformerConfig, cost
-from unmask.run import Facts, Run, RunConfig, default_config, fitted, train, with_method
+from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
 from unmask.training import Report
@@ -38,10 +38,20 @@ _FIELDS = (tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands, tyro.conf.Flag
 
 
 def configure(
-    preset: str | None, data: Path | None, size: str | None, method: str | None, settings: tuple[str, ...]
+    preset: str | None,
+    data: Path | None,
+    size: str | None,
+    method: str | None,
+    settings: tuple[str, ...],
+    start: str | None = None,
 ) -> tuple[RunConfig, Plan | None]:
     """The configuration asked for, and how its data is prepared if it is a preset's own."""
     plan = None
+    if start is not None:
+        if data is None or preset is not None or size is not None or method is not None:
+            given = " ".join(f"{word}" for word in (preset, size, method) if word) or "no --data"
+            fail("a model to start with brings all but the data", got=given, allowed="--data DIR alone", do="give that")
+        return apply(started(start, str(data)), settings), None
     if preset is None and data is None:
         fail("nothing to train on", got="no preset, no --data", allowed="one of them", do="unmask train --help")
     if preset is None:
@@ -71,7 +81,7 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
     return changed
 
 
-_OWN_FLAGS = ("--data", "--out", "--size", "--method", "--log", "--parallel", "--dry-run", "--json")
+_OWN_FLAGS = ("--data", "--out", "--size", "--start", "--method", "--log", "--parallel", "--dry-run", "--json")
 
 
 def flags(config: Any) -> list[str]:

@@ -5,6 +5,7 @@ from .export import export
 from .folder import Exported, Facts, ModelFolder, Run
 from .model import Model, Sampling, load
 from .places import find
+from .started import started
 from .story import Story
 from .train import build_trainer, train
 
@@ -26,6 +27,7 @@ __all__ = [
     "find",
     "fitted",
     "load",
+    "started",
     "train",
     "with_method",
 ]

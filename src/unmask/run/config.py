@@ -72,6 +72,8 @@ class RunConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     length: int | None = None
     """Tokens per sequence of packed data; None: as prepared."""
+    start: str | None = None
+    """A model whose weights training begins with; None: random ones."""
 
 
 def default_config(data: str, size: str = "1m", method: str = "md4") -> RunConfig:

@@ -39,7 +39,7 @@ def export(
         for key, x in model.method.state_dict().items()
     }
     with replaced_whole(out, FILES) as partial:
-        write_json(partial / CONFIG, to_json(replace(source.config, data=found.data)))
+        write_json(partial / CONFIG, to_json(replace(source.config, data=found.data, start=None)))
         write_json(partial / VOCABULARY, model.vocabulary.to_json())
         write_json(partial / FACTS, asdict(model.facts))
         try:

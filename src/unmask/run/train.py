@@ -10,10 +10,11 @@ import torch
 from ..data import Dataset, Split
 from ..mistakes import require
 from ..networks import Network
-from ..training import Report, Trainer
+from ..training import Method, Report, Trainer
 from ..training.world import ALONE, World, joined
 from .config import NetworkConfig, RunConfig
 from .folder import SAMPLES, Run
+from .places import find
 from .previews import write_preview
 from .sinks import SINKS, check_sinks, metrics_file
 
@@ -38,8 +39,23 @@ def build_trainer(
         do="prepare the data with the network's vocabulary, or change the network",
     )
     method = config.method.build(build_network(config.network, config.training.seed))
+    if config.start is not None:
+        _begin_with(config.start, config, method, dataset)
     train, held_out = dataset.split("train", config.length), _held_out(dataset, config.length)
     return Trainer(config.training, method, train, held_out, Run(folder).checkpoints, device, world, parallel)
+
+
+def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset) -> None:
+    """The averaged weights of a model that has the same network, method and vocabulary."""
+    folder = find(model)
+    for what, got, allowed in (
+        ("network", config.network, folder.config.network),
+        ("method", config.method, folder.config.method),
+        ("vocabulary", dataset.vocabulary, folder.vocabulary),
+    ):
+        do = f"prepare the data with --vocabulary {model}" if what == "vocabulary" else f"leave it as in {model}"
+        require(got == allowed, f"{model} has another {what}", got=repr(got), allowed=repr(allowed), do=do)
+    method.load_state_dict(folder.weights(average=True, best=False))
 
 
 def _held_out(dataset: Dataset, length: int | None) -> Split | None:

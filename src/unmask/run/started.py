@@ -1,0 +1,25 @@
+"""Training that goes on from a model, on other data."""
+
+from dataclasses import replace
+
+from ..training import OptimizerConfig, RateConfig, TrainingConfig
+from .config import RunConfig
+from .places import find
+
+_GENTLE = TrainingConfig(
+    steps=500,
+    batch_size=16,
+    optimizer=OptimizerConfig(rate=3e-4),
+    rate=RateConfig(warmup=20),
+    average=0.99,
+    validate_every=100,
+    save_every=100,
+)
+"""A few hundred small steps: the model knows most of it already."""
+
+
+def started(model: str, data: str) -> RunConfig:
+    """A model's network, method and length on other data."""
+    folder = find(model)
+    length = folder.facts.shape[0] if len(folder.facts.shape) == 1 and not folder.facts.length_counts else None
+    return replace(folder.config, data=data, training=_GENTLE, start=model, length=length)

@@ -1,0 +1,60 @@
+"""Training that begins with the weights of a model."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from unmask.data import Plan, prepare
+from unmask.run import Run, load, started, train
+from unmask.run.train import build_trainer
+
+
+@pytest.fixture(scope="module")
+def other(letters, tmp_path_factory):
+    """Other text in the model's vocabulary: the pairs in reverse."""
+    folder = tmp_path_factory.mktemp("other")
+    (folder / "b.txt").write_text("AaBbCcDd" * 400)
+    prepare(Plan(str(folder / "b.txt"), vocabulary=str(letters / "vocabulary.json")), folder / "data")
+    return str(folder / "data")
+
+
+def test_it_begins_with_the_averaged_weights(letters, other, tmp_path):
+    trainer = build_trainer(started(str(letters), other), tmp_path, torch.device("cpu"))
+    given, begun = load(letters, device="cpu").method.state_dict(), trainer.method.state_dict()
+    assert all(torch.equal(given[name], begun[name]) for name in given)
+    assert trainer.train.shape == (16,)
+
+
+def test_it_learns_the_other_data(letters, other, tmp_path):
+    """From the command line: the bound of the new data falls, and the run goes on when it is stopped."""
+    command = [sys.executable, "-m", "unmask", "train", "--start", letters, "--data", other, "--out", tmp_path / "run"]
+    flags = ["--steps", "60", "--validate-every", "20", "--preview", "0", "--rate", "0.003"]
+    subprocess.run([*command, *flags], check=True, capture_output=True)
+    bounds = [line["validation"]["mean"] for line in Run.open(tmp_path / "run").metrics() if "validation" in line]
+    assert bounds[-1] < bounds[0]
+    assert load(tmp_path / "run", device="cpu").vocabulary == load(letters, device="cpu").vocabulary
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--layers", "3"], "has another network"),
+        (["--schedule", "cosine"], "has another method"),
+        (["--size", "3m"], "a model to start with brings all but the data: got 3m"),
+    ],
+)
+def test_mistakes(letters, other, tmp_path, flags, says):
+    command = [sys.executable, "-m", "unmask", "train", "--start", letters, "--data", other, "--out", tmp_path / "run"]
+    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_vocabulary_must_be_the_models(letters, tmp_path):
+    (tmp_path / "c.txt").write_text("wxyz" * 500)
+    prepare(Plan(str(tmp_path / "c.txt")), tmp_path / "data")
+    with pytest.raises(ValueError, match=r"has another vocabulary.*--vocabulary"):
+        next(train(started(str(letters), str(tmp_path / "data")), tmp_path / "run", torch.device("cpu")))
