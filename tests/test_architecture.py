@@ -31,7 +31,8 @@ def test_every_module_says_what_it_is(path):
 @module
 def test_importing_does_nothing_but_define(path):
     """No work, no configuration, no printing at import: only imports, definitions, constants and docstrings."""
-    allowed = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    allowed = (ast.Import, ast.ImportFrom, *functions, ast.ClassDef, ast.Assign, ast.AnnAssign)
     for statement in ast.parse(path.read_text()).body:
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         guarded = isinstance(statement, ast.If) and ast.unparse(statement.test) in GUARDS
@@ -104,7 +105,7 @@ def test_the_command_line_is_this_and_no_more():
     """A new command or flag is a decision: change this list with it."""
     flags = {name: sorted(inspect.signature(command).parameters) for name, command in COMMANDS.items()}
     assert flags == {
-        "demo": ["json", "out", "seed", "steps"],
+        "demo": ["json", "out", "seed", "skip", "steps", "text"],
         "data prepare": [
             *("column", "grey", "image_size", "json", "kind", "label_column", "layout", "length", "out", "seed"),
             *("source", "test", "valid", "vocabulary", "workers"),

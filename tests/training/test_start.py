@@ -54,7 +54,7 @@ def test_mistakes(letters, other, tmp_path, flags, says):
 
 
 def test_the_vocabulary_must_be_the_models(letters, tmp_path):
-    (tmp_path / "c.txt").write_text("wxyz" * 500)
+    (tmp_path / "c.txt").write_text("stuvwxyz" * 500)
     prepare(Plan(str(tmp_path / "c.txt")), tmp_path / "data")
     with pytest.raises(ValueError, match=r"has another vocabulary.*--vocabulary"):
         next(train(started(str(letters), str(tmp_path / "data")), tmp_path / "run", torch.device("cpu")))

@@ -54,11 +54,12 @@ class Watch:
 
     def renderable(self) -> RenderableType:
         """The present state."""
-        draw = self._pixels if self.picture else self._text
+        draw = self._pixels if self.picture else self.text
         samples = [draw(i) for i in range(len(self.frames[-1]))]
         return Group(*(line for sample in samples for line in (sample, Text(""))))
 
-    def _text(self, sample: int) -> Text:
+    def text(self, sample: int) -> Text:
+        """A sample of text, coloured by when its tokens came."""
         text = Text()
         values = zip(self.frames[-1][sample].flatten().tolist(), self._since[sample].flatten().tolist(), strict=True)
         for token, since in values:

@@ -26,15 +26,21 @@ class Command(Protocol):
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a small model of Shakespeare, then see the exact core at work. About two and a half minutes.
+    """See it at work: a model writes, fills gaps, scores, draws, and one of your own is trained. Three minutes.
 
-    Example: unmask demo --out first-look --steps 500
+    Examples:
+      unmask demo
+      unmask demo --text my.txt --skip exact
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("unmask-demo")
-    """Folder for the run and the picture of the schedules; with the same folder a stopped demo goes on."""
-    steps: int = 2000
-    """Training steps."""
+    """Folder for the run and the pictures; with the same folder a stopped demo goes on."""
+    text: Annotated[Path | None, optional("FILE")] = None
+    """Text of yours: the shipped model goes on learning from it. Without it, one learns Shakespeare from nothing."""
+    skip: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PART", help_behavior_hint="")] = ()
+    """Parts to leave out: write, fill, score, digits, train, exact."""
+    steps: int = 1000
+    """Training steps; at most 200 are made on a text of yours."""
     seed: int = 0
     """All randomness of the demo follows from this number."""
     json: bool = False
@@ -44,7 +50,7 @@ class Demo:
         """Imported here so that `unmask --help` does not wait for torch."""
         from . import demo
 
-        return demo.show(out=self.out, seed=self.seed, steps=self.steps, as_json=self.json)
+        return demo.show(self.out, self.seed, self.steps, self.text, self.skip, self.json)
 
 
 @dataclass(frozen=True)

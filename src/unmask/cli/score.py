@@ -9,7 +9,7 @@ from rich.text import Text
 
 from unmask.files import written_whole
 from unmask.run import load
-from unmask.run.scored import scored
+from unmask.run.scored import Scored, scored
 
 _HOT = 8.0
 """Bits at which the colour is strongest."""
@@ -28,16 +28,21 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
         print(json.dumps(found.document()))
         return 0
     console = Console()
-    shown = Text()
-    for piece, value in zip(pieces, values, strict=True):
-        shown.append(piece, style=f"on rgb({','.join(map(str, colour(value)))})" if console.is_terminal else "")
-    console.print(shown)
+    console.print(heat(found, console.is_terminal))
     console.print(
         f"{total:.1f} ± {found.error:.1f} bits, {total / len(pieces):.3f} per token; most surprising: "
         + ", ".join(f"{pieces[i]!r} {values[i]:.1f}" for i in sorted(range(len(values)), key=lambda i: -values[i])[:5]),
         highlight=False,
     )
     return 0
+
+
+def heat(found: Scored, colours: bool) -> Text:
+    """The text, each token on a ground as hot as it is surprising, where colours can be shown."""
+    shown = Text()
+    for piece, value in zip(found.pieces, found.bits, strict=True):
+        shown.append(piece, style=f"on rgb({','.join(map(str, colour(value)))})" if colours else "")
+    return shown
 
 
 def colour(value: float) -> tuple[int, int, int]:

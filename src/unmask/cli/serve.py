@@ -10,7 +10,7 @@ from unmask.mistakes import extra, require
 from unmask.run import load
 
 
-def run(models: tuple[Path, ...], host: str, port: int, limits: dict[str, int], average: bool, as_json: bool) -> int:
+def run(models: tuple[str, ...], host: str, port: int, limits: dict[str, int], average: bool, as_json: bool) -> int:
     """Load, listen, say where, and serve until stopped."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         extra(module, "serve", "the server")
@@ -39,7 +39,8 @@ def run(models: tuple[Path, ...], host: str, port: int, limits: dict[str, int], 
     return 0
 
 
-def name_of(path: Path, others: tuple[Path, ...]) -> str:
-    """A model's name: the last part of its path, or all of it where that is not enough."""
-    alone = [other.name for other in others].count(path.name) == 1
-    return path.name if alone and path.name else str(path)
+def name_of(model: str, others: tuple[str, ...]) -> str:
+    """The last part of a path or an id, or all of it where that is not enough."""
+    last = [Path(other).name or other for other in others]
+    name = Path(model).name or model
+    return name if last.count(name) == 1 else model

@@ -1,7 +1,6 @@
 """The command that serves models."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -12,12 +11,12 @@ class Serve:
     """Serve models over HTTP: a studio in the browser, OpenAI's completions, trajectories, scores.
 
     Only this machine can reach it, unless --host names another address, which needs a key in UNMASK_API_KEY. Examples:
-      unmask serve runs/shakespeare
+      unmask serve demo digits
       UNMASK_API_KEY=secret unmask serve runs/shakespeare runs/digits --host 0.0.0.0 --port 80
     """
 
-    models: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")]
-    """Folders of runs; each is known by the name of its folder."""
+    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL")]
+    """Runs, exported or shipped models, hub:OWNER/NAME; each is known by the last part of its name."""
     host: str = "127.0.0.1"
     """The address to listen on."""
     port: int = 8000

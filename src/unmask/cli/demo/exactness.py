@@ -1,8 +1,7 @@
-"""`unmask demo`: a model trained from nothing, then the exact core, shown on laws whose answers are known."""
+"""The exact core, shown on laws whose answers are known: a bound that is tight, a draw that float32 gets wrong."""
 
-import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -22,10 +21,9 @@ from unmask.core import (
     lattice,
     legacy_joint_gumbel,
 )
-from unmask.mistakes import extra
 
-from . import demo_training, train
-from .figures import SCHEDULES, Line, draw_schedules
+from ..figures import SCHEDULES
+from .stage import Stage
 
 _BITS = 1 / torch.tensor(2.0, dtype=torch.float64).log().item()
 
@@ -55,51 +53,20 @@ class DrawLaw:
     p_value: float
 
 
-def show(out: Path, seed: int, steps: int, as_json: bool) -> int:
-    """Run all parts; print tables, or JSON and nothing else. Returns the exit code."""
-    extra("matplotlib", "plot", "the demo's picture")  # say so before the work, not after
-    console = Console(quiet=as_json)
-    picture = out / "schedules.png"
-
-    console.rule("1. A model of Shakespeare, from nothing, in about two minutes", align="left")
-    trained = demo_training.train_characters(out, seed, steps, console)
-    if trained is None:
-        return train.STOPPED
-    demo_training.show(trained, console)
-
-    console.rule("2. A bound that is tight", align="left")
-    console.print("With the exact denoiser the bound must equal −log p(x) for every x.")
-    bounds = tight_bounds(seed)
+def show(stage: Stage) -> dict[str, Any]:
+    """Two tables."""
+    console = stage.console
+    console.print("With the exact denoiser the bound must equal −log p(x) for every x:")
+    bounds = tight_bounds(stage.seed)
     console.print(_bounds_table(bounds))
-    console.print()
-
-    console.rule("3. The schedules", align="left")
-    draw_schedules(picture, [Line(name, schedule) for name, schedule in SCHEDULES.items()])
-    console.print(_sparklines())
-    console.print(f"Picture with the loss weights (the paper's Figure 1): {picture}\n", soft_wrap=True)
-
-    console.rule("4. A draw that float32 gets wrong", align="left")
     console.print(
-        "One step of a 1,024-step sampler over a Zipf law of 50,257 tokens. One float32 draw\n"
-        "of tokens and mask together loses rare tokens; unmask draws positions first.",
+        "\nOne step of a 1,024-step sampler over a Zipf law of 50,257 tokens. One float32 draw\n"
+        "of tokens and mask together loses rare tokens; unmask draws positions first:",
         soft_wrap=True,
     )
-    laws = draw_laws(seed, console)
+    laws = draw_laws(stage.seed, console)
     console.print(_laws_table(laws))
-    console.print("Next, after source .venv/bin/activate:", highlight=False)
-    console.print(f"  unmask sample {out / 'run'} --length 200", highlight=False, soft_wrap=True)
-    console.print(f'  unmask infill {out / "run"} "To be or ______"', highlight=False, soft_wrap=True)
-    console.print("  unmask data prepare my.txt --out data/my", highlight=False)
-    console.print("  unmask train --data data/my --out runs/my", highlight=False)
-    if as_json:
-        figures = {
-            "trained": demo_training.as_json(trained),
-            "bounds": [asdict(b) for b in bounds],
-            "draws": [asdict(d) for d in laws],
-            "picture": str(picture),
-        }
-        print(json.dumps(figures, indent=2))
-    return 0
+    return {"bounds": [asdict(b) for b in bounds], "draws": [asdict(d) for d in laws]}
 
 
 def tight_bounds(seed: int, length: int = 64) -> list[TightBound]:
@@ -201,15 +168,4 @@ def _laws_table(rows: list[DrawLaw]) -> Table:
             f"{r.rare} ({r.expected_rare})",
             f"{r.p_value:.1e} {verdict}",
         )
-    return table
-
-
-def _sparklines(width: int = 48) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("α from t = 0 to 1")
-    table.add_column("")
-    t = torch.linspace(0, 1, width, dtype=torch.float64)
-    blocks = " ▁▂▃▄▅▆▇█"
-    for name, schedule in SCHEDULES.items():
-        table.add_row(name, "".join(blocks[round(a * 8)] for a in schedule.alpha(t).tolist()))
     return table

@@ -1,0 +1,76 @@
+"""`unmask demo`: what a masked diffusion model does, in three minutes. Each part is a module; each can be skipped."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from unmask.core import Streams
+from unmask.mistakes import fail
+from unmask.run.places import shipped
+
+from .. import train
+from . import digits, exactness, training, writing
+from .stage import Stage, StoppedError
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is shown under a heading."""
+
+    heading: str
+    run: Callable[[Stage], Any]
+    """Does it, and returns its figures."""
+    model: str | None = None
+    """The shipped model it needs; left out where the package comes without."""
+
+
+PARTS: dict[str, Part] = {
+    "write": Part("A paragraph, unmasked", writing.write, "demo"),
+    "fill": Part("Gaps in a sentence, filled", writing.fill, "demo"),
+    "score": Part("What surprises the model", writing.score, "demo"),
+    "digits": Part("Digits, drawn", digits.draw, "digits"),
+    "train": Part("A model of your own", training.train_model),
+    "exact": Part("What is exact about it", exactness.show),
+}
+"""In order."""
+
+
+def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, ...], as_json: bool) -> int:
+    """Run all parts but the skipped ones; print, or JSON and nothing else. Returns the exit code."""
+    for name in skip:
+        if name not in PARTS:
+            fail("no such part", got=name, allowed=", ".join(PARTS), do="name one of them")
+    if text is not None and not text.is_file():
+        fail("no such text", got=text, allowed="a file of text", do="check the path")
+    Streams(seed, 1)  # complain of a seed now, not after a minute
+    stage = Stage(out, seed, steps, text, Console(quiet=as_json, highlight=False))
+    there = {None, *shipped()}
+    wanted = {name: part for name, part in PARTS.items() if name not in skip and part.model in there}
+    figures: dict[str, Any] = {}
+    for number, (name, part) in enumerate(wanted.items(), start=1):
+        stage.console.rule(f"{number}. {part.heading}", align="left")
+        try:
+            figures[name] = part.run(stage)
+        except StoppedError:
+            return train.STOPPED
+        stage.console.print()
+    _name_next(stage)
+    if as_json:
+        print(json.dumps(figures, indent=2))
+    return 0
+
+
+def _name_next(stage: Stage) -> None:
+    say = stage.console.print
+    say("Next, after source .venv/bin/activate if you came by make:")
+    for line in (
+        'unmask infill demo "The door opened, and ____ came in." -n 3',
+        "unmask serve demo digits            # a studio in the browser",
+        "unmask train --start demo --data data/my --out runs/my",
+        "unmask --help",
+    ):
+        say(f"  {line}", soft_wrap=True)

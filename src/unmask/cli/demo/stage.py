@@ -1,0 +1,55 @@
+"""What the parts of the demo share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from unmask.run import Model
+from unmask.sampling import Frame
+
+from ..live import Watch, watched
+
+_SHOWN = (0.25, 0.5, 0.75)
+"""Where there is no terminal, the state is printed when this much is revealed."""
+
+
+class StoppedError(Exception):
+    """The user has stopped the demo."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where it plays."""
+
+    out: Path
+    seed: int
+    steps: int
+    """Of training."""
+    text: Path | None
+    """The user's own, to train on."""
+    console: Console
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody watches."""
+        return self.console.is_terminal and not self.console.quiet
+
+    def watch(self, model: Model, frames: Iterator[Frame], shown: int = 1) -> list[list[int]]:
+        """Show how samples come about; their tokens."""
+        seen = Watch(model.vocabulary, model.process.mask_id, picture=False, shown=shown)
+        left = list(_SHOWN)
+        for frame in watched(frames, seen, self.console, self.live):
+            if frame.step == 0:
+                masked = max(1, int((frame.tokens == model.process.mask_id).sum()))
+            share = 1 - int((frame.tokens == model.process.mask_id).sum()) / masked
+            if not self.live and left and share >= left[0]:
+                self.console.print(f"{share:4.0%} {_one_line(seen, 0)}", markup=False, soft_wrap=True)
+                left = [later for later in left if later > share]
+        self.console.print(seen.renderable())
+        return [row.tolist() for row in frame.tokens]
+
+
+def _one_line(watch: Watch, sample: int) -> str:
+    return " ".join(watch.text(sample).plain.split())

@@ -1,0 +1,76 @@
+"""The front door: `unmask demo` and `make demo` as a user meets them."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def demo(*arguments):
+    command = [sys.executable, "-m", "unmask", "demo", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory):
+    """Of a whole demo, trained for a moment only."""
+    done = demo("--json", "--steps", 40, "--out", tmp_path_factory.mktemp("demo"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def test_a_model_of_shakespeare(figures):
+    unigram, ours, trigram = figures["train"]["held_out"]
+    assert 2.8 < trigram["bits_per_character"] < 3 < 4.7 < unigram["bits_per_character"] < 4.9
+    assert trigram["bits_per_character"] < ours["bits_per_character"] < 6.03  # uniform over 65 characters
+    assert 0 < ours["error"] < 0.1
+    assert [len(text) for text in figures["train"]["samples"]] == [64, 64]
+
+
+def test_tight_bounds_and_a_float32_draw_that_loses_rare_tokens(figures):
+    """Within 5 standard errors."""
+    for bound in figures["exact"]["bounds"]:
+        assert bound["largest_gap"] < (1e-10 if bound["name"] != "geometric" else 1e-3)
+        assert abs(bound["bits_per_token"] - bound["true_bits_per_token"]) < 5 * bound["standard_error"] + 1e-3
+    ours, legacy = figures["exact"]["draws"]
+    assert ours["p_value"] > 1e-3 > legacy["p_value"]
+    assert legacy["rare"] < 0.5 * legacy["expected_rare"]
+    assert ours["rare"] > 0.9 * ours["expected_rare"]
+
+
+def test_make_demo_runs():
+    """`make demo` itself, where its environment exists (in CI it always does)."""
+    if not (ROOT / ".venv" / ".ready").exists():
+        pytest.skip("no .venv: the tests run in another environment")
+    folder = ROOT / "unmask-demo"
+    shutil.rmtree(folder, ignore_errors=True)
+    command = ["make", "demo", "DEMO=--steps 300 --skip exact"]  # a third of what a user sees, to save time
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    assert "What is exact about it" not in done.stdout
+    unigram = float(re.search(r"letter frequencies +([\d.]+)", done.stdout)[1])
+    bits, error = map(float, re.search(r"masked diffusion.* ([\d.]+) ± ([\d.]+)", done.stdout).groups())
+    assert bits + 10 * error < unigram - 0.4  # clearly below
+    assert "unmask serve demo digits" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--skip", "digts"), "no such part: got digts, allowed is write, fill, score, digits, train, exact"),
+        (("--text", "nowhere.txt"), "no such text: got nowhere.txt"),
+    ],
+)
+def test_mistakes(flags, says, tmp_path):
+    done = demo(*flags, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (tmp_path / "out").exists()
