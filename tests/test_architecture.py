@@ -132,7 +132,10 @@ def test_the_command_line_is_this_and_no_more():
             *("seed", "split", "steps", "temperatures"),
         ],
         "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
-        "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size"],
+        "serve": [
+            *("host", "jobs", "json", "models", "port", "queue", "raw", "rows", "samples", "steps", "tokens"),
+        ],
+        "train": ["data", "dry_run", "json", "log", "method", "out", "parallel", "preset", "settings", "size", "start"],
     }
 
 
@@ -142,4 +145,4 @@ def test_the_fields_of_a_run_have_names_of_their_own():
         names = [flag.replace("--no-", "--") for flag in flags(make().config)]
         assert len(names) == len(set(names))
         own = {f"--{name.replace('_', '-')}" for name in inspect.signature(COMMANDS["train"]).parameters}
-        assert set(names) & own == {"--data"}
+        assert set(names) & own == {"--data", "--start"}
