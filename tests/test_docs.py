@@ -11,7 +11,7 @@ import pytest
 from benchmarks.tables import documents, filled
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("training", "choosing-a-sampler", "evaluation", "performance", "baselines")
+PAGES = ("training", "choosing-a-sampler", "evaluation", "performance", "baselines", "sharing")
 README = (ROOT / "README.md").read_text()
 
 

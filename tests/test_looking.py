@@ -131,7 +131,7 @@ def test_every_kind_of_result_is_a_line(subwords, tmp_path, capsys):
         assert code == 0, err
     found = evaluations(folder)
     assert len(found) == len(list((folder / "evals").glob("*.json"))) == 5
-    for words in ("test: ", "test, 4 steps: ", "test, 2 orders: ", "q.jsonl: accuracy", "text: perplexity"):
+    for words in ("test: ", "test, 4 steps: ", "test, 2 orders: ", "q.jsonl: accuracy", "text.txt: perplexity"):
         assert any(line.startswith(words) for line in found), words
     (folder / "evals" / "a.json").write_text('{"accuracy": "high"}')
     assert evaluations(folder)[0] == "a.json: a result of another kind"

@@ -1,1 +1,1 @@
-"""The command line. Each command is a small dataclass in `main`; its work is in a module of its own."""
+"""The command line. Each command is a small dataclass in a module *_commands; its work is in a module of its own."""

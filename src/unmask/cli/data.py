@@ -43,7 +43,7 @@ def prepare_with_bar(plan: Plan, out: Path, workers: int | None, console: Consol
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("prepare", total=None)
         try:
             prepare(

@@ -64,9 +64,9 @@ class EvaluationFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class Eval(EvaluationFlags):
-    """Measure the likelihood of held-out data: bits per token, character and byte, and perplexity, with error bars.
+    """Measure the likelihood of held-out data, with error bars.
 
-    Stopped, the same command goes on. Examples:
+    In bits per token, character and byte, and as perplexity. Stopped, the same command goes on. Examples:
       unmask eval runs/shakespeare
       unmask eval runs/shakespeare --split valid --target-error 0.005
       unmask eval runs/shakespeare --steps 100 1000 10000
@@ -118,7 +118,9 @@ class Eval(EvaluationFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(EvaluationFlags):
-    """Compare two models on the same sequences and the same masks: the difference with its error.
+    """Compare two models on the same sequences and masks.
+
+    The difference comes with its error, which is smaller than those of the two.
 
     Example: unmask compare runs/md4 runs/genmd4 --split test
     """
@@ -138,9 +140,9 @@ class Compare(EvaluationFlags):
 
 @dataclass(frozen=True)
 class Score:
-    """Show how surprising each token of a text is to a model, as colours.
+    """Show how surprising each token of a text is, as colours.
 
-    Examples:
+    Bits from the bound, so that they sum to the text's. Examples:
       unmask score runs/shakespeare "To be or not to be"
       unmask score runs/shakespeare letter.txt --html letter.html
     """
@@ -168,12 +170,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Draw quality against network calls: samplers × steps × temperatures, judged alike, with real data beside them.
+    """Draw quality against network calls, for many samplers.
 
-    Text is judged by its variety, by a 3-gram model of the training data and, with --judge, by generative perplexity
-    and MAUVE; pictures by the distance of their features; anything by a checker. Stopped, the same command goes on.
-
-    Examples:
+    Samplers × steps × temperatures are judged alike, with real data beside them. Text is judged by its variety, by a
+    3-gram model of the training data and, with --judge, by generative perplexity and MAUVE; pictures by the distance
+    of their features; anything by a checker. Stopped, the same command goes on. Examples:
       unmask frontier runs/shakespeare --samplers ancestral confidence --steps 8 32 128 -n 32
       unmask frontier runs/gpt2 --temperatures 0.8 0.9 1.0 --judge gpt2-large
       unmask frontier runs/cifar --features inception:weights-inception-2015-12-05-6726825d.pth -n 5000

@@ -24,7 +24,7 @@ def _unboxed(text: str) -> str:
     sections = [""]
     for line in text.splitlines():
         line = line.strip("│| ")
-        if line.startswith(("╭", "╰", "─")):
+        if line.startswith(("╭", "╰", "─", "--------")):  # the last: where the output has no such symbols
             sections.append("")
         else:
             sections[-1] += f" {line}"

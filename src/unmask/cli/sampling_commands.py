@@ -85,9 +85,9 @@ class SamplingFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(SamplingFlags):
-    """Draw samples from a model; in a terminal you watch the masks disappear.
+    """Draw samples from a model; in a terminal, watch it unmask.
 
-    Examples:
+    They have the model's own law, unless a sampler or a flag says otherwise. Examples:
       unmask sample runs/shakespeare -n 4 --steps 128
       unmask sample runs/shakespeare --length 600 --sampler first-hitting --html letter.html
       unmask sample runs/digits -n 16 --label 7 --guidance 2 --out sevens.png
@@ -118,9 +118,9 @@ class Sample(SamplingFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class Infill(SamplingFlags):
-    """Fill the gaps of a text, ____ or [MASK:5], or the masked part of a picture. What is given stays as it is.
+    """Fill the gaps of a text, or the masked part of a picture.
 
-    Examples:
+    Gaps are ____ or [MASK:5]; what is given stays as it is. Examples:
       unmask infill runs/shakespeare "To be or ______, that is the [MASK:8]."
       unmask infill runs/shakespeare "My lord, [MASK:40]" "[MASK:40] good night." -n 3
       unmask infill runs/digits --image seven.png --mask lower-half.png --out completed.png
@@ -159,7 +159,7 @@ class Infill(SamplingFlags):
 
 @dataclass(frozen=True)
 class Samplers:
-    """List the samplers: what each does, and what it does to the law of the model.
+    """List the samplers, and what each does to the model's law.
 
     Example: unmask samplers --plot revealed.png
     """
@@ -181,10 +181,10 @@ class Samplers:
 
 @dataclass(frozen=True)
 class BenchSample:
-    """Measure how fast a configuration samples here, with random weights, beside a straightforward implementation.
+    """Measure how fast a configuration samples here.
 
-    Every field of the configuration is a flag too, as with train; the network is compiled on a GPU (--compile off: it
-    is not). Examples:
+    With random weights, beside a straightforward implementation. Every field of the configuration is a flag too, as
+    with train; the network is compiled on a GPU (--compile off: it is not). Examples:
       unmask bench sample characters -n 8 --sampling-steps 64
       unmask bench sample openwebtext-small --no-time -n 64 --sampling-steps 1024 --out sampling.json
     """

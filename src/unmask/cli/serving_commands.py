@@ -8,9 +8,10 @@ import tyro
 
 @dataclass(frozen=True)
 class Serve:
-    """Serve models over HTTP: a studio in the browser, OpenAI's completions, trajectories, scores.
+    """Serve models over HTTP: a studio, OpenAI's completions.
 
-    Only this machine can reach it, unless --host names another address, which needs a key in UNMASK_API_KEY. Examples:
+    Besides, trajectories step by step, scores, and figures for Prometheus. Only this machine can reach it, unless
+    --host names another address, which needs a key in UNMASK_API_KEY. Examples:
       unmask serve demo digits
       UNMASK_API_KEY=secret unmask serve runs/shakespeare runs/digits --host 0.0.0.0 --port 80
     """

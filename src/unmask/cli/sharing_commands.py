@@ -77,7 +77,7 @@ class Push:
 class Info:
     """Explain any folder of ours: prepared data, a run, a model.
 
-    Examples:
+    It says what is in it, how it came about, how far it is, and what to do next. Examples:
       unmask info runs/shakespeare
       unmask info data/book --examples 5
       unmask info hub:someone/shakespeare --json

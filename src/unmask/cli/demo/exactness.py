@@ -109,7 +109,9 @@ def draw_laws(seed: int, console: Console, vocab_size: int = 50_257, draws: int 
 
     generator = torch.Generator().manual_seed(seed)
     rows, prob = logits.float().expand(batch, -1), torch.full((batch,), unmask_prob)
-    batches = track(range(draws // batch), "float32 draws", console=console, transient=True)
+    batches = track(
+        range(draws // batch), "float32 draws", console=console, transient=True, disable=not console.is_terminal
+    )
     shape = (batch, vocab_size + 1)
     theirs = torch.cat([legacy_joint_gumbel(rows, prob, torch.rand(shape, generator=generator)) for _ in batches])
 

@@ -1,0 +1,23 @@
+"""What `unmask --help` shows: the commands under headings, a line each."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+WIDTH = 80
+"""Columns that every terminal has."""
+_HEAD = "Masked diffusion models on any discrete data: exact, fast, in one command."
+_TAIL = "unmask COMMAND --help shows its flags and examples."
+
+
+def contents(groups: Mapping[str, Mapping[str, Callable[..., Any]]], shown: Collection[str]) -> str:
+    """The first line of each command's docstring, of those that are to be shown."""
+    lines = [_HEAD]
+    for heading, commands in groups.items():
+        rows = [f"  {name:14}{summary(command)}" for name, command in commands.items() if name in shown]
+        lines += ["", heading, *rows] if rows else []
+    return "\n".join([*lines, "", _TAIL])
+
+
+def summary(command: Callable[..., Any]) -> str:
+    """What a command does, in one line."""
+    return (command.__doc__ or "").splitlines()[0]
