@@ -86,6 +86,14 @@ class TokensBody(Body):
 
     model: str
     text: Text
+    gaps: bool = Field(False, description="Whether `____` and `[MASK:5]` stand for gaps: their tokens are null.")
+
+
+class TextBody(Body):
+    """Tokens to be read as a text."""
+
+    model: str
+    tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(max_length=1 << 16)]
 
 
 class TrajectoryBody(How):
