@@ -64,6 +64,7 @@ class Served:
             "vocabulary_size": model.vocabulary.size,
             "alphabet": model.vocabulary.symbols if isinstance(model.vocabulary, Characters) else None,
             "subwords": isinstance(model.vocabulary, Subwords),
+            "end": model.vocabulary.eos_id,
             "parameters": sum(p.numel() for p in model.method.parameters()),
             "classes": list(model.facts.label_names),
             "sampler": family.sampler,
