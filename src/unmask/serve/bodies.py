@@ -113,6 +113,7 @@ class AlternativesBody(Body):
     tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(min_length=1)]
     place: Annotated[int, Field(ge=0)]
     count: Annotated[int, Field(ge=1, le=50)] = 8
+    token: Annotated[int, Field(ge=0)] | None = Field(None, description="Is among the answers however rare it is.")
     label: int | None = None
 
 

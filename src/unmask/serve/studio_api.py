@@ -58,6 +58,7 @@ def router(models: dict[str, Served]) -> APIRouter:
         served = find(models, body.model)
         good = body.place < len(body.tokens)
         require(good, "no such place", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="name one of them")
+        served.known(body.token or 0)
         hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]
         x = served.rows(*_given(hidden), 1)
         work = served.engine.run(lambda features: _alternatives(served, x, body, features))
@@ -151,6 +152,6 @@ def _alternatives(served: Served, x: Tensor, body: AlternativesBody, features: F
     with torch.no_grad():
         t = torch.full((1,), share, dtype=torch.float64, device=model.device)
         probability = predict(x, t, where)[0].softmax(-1, dtype=torch.float64)
-    found = probability.topk(min(body.count, len(probability)))
-    rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-    return [{"id": token, "text": served.piece(token), "probability": p} for token, p in rows]
+    best = probability.topk(min(body.count, len(probability))).indices.tolist()
+    shown = best if body.token is None or body.token in best else [*best, body.token]
+    return [{"id": i, "text": served.piece(i), "probability": probability[i].item()} for i in shown]

@@ -34,11 +34,12 @@ export class Board {
       leave: hideBubble,
     });
     this.empty = make("p", { class: "empty" }, "Nothing yet: write a text, or append some tokens.");
+    this.words = make("input", { type: "checkbox", checked: true });
     this.told = make("span", { class: "told" });
     this.root = make(
       "section", { class: "board", "aria-label": "Text" },
       field("Text", this.area), this.complaint,
-      make("div", { class: "over" }, make("span", { class: "name" }, "Click or drag over what to mask"), this.told),
+      make("div", { class: "over" }, make("span", { class: "name" }, "Click or drag over what to mask"), make("label", { class: "check" }, this.words, "whole words"), this.told),
       make("div", { class: "sheet" }, this.view.root, this.empty),
       this.tools(),
     );
@@ -47,10 +48,8 @@ export class Board {
   tools() {
     const whole = (value, most, name) => make("input", { type: "number", min: 1, max: most, value, "aria-label": name });
     const k = whole(4, 99, "Every how many"), share = whole(30, 100, "Share in percent"), more = whole(24, 2048, "How many tokens");
-    this.words = make("input", { type: "checkbox", checked: true });
     return make(
       "div", { class: "tools", role: "group", "aria-label": "What to mask" },
-      make("label", { class: "check" }, this.words, "whole words"),
       make("span", { class: "joined" }, button("Every", () => this.mask((units) => everyNth(units, Number(k.value)))), k, make("span", { class: "unit" }, "th")),
       make("span", { class: "joined" }, button("Random", () => this.mask((units) => randomShare(units, Number(share.value) / 100))), share, make("span", { class: "unit" }, "%")),
       make("span", { class: "joined" }, button("Append", () => this.append(Number(more.value))), more, make("span", { class: "unit" }, "tokens")),

@@ -97,5 +97,5 @@ export class Shelf {
 
 function detailOf({ trajectory, sample }) {
   if (trajectory.seed === null) return "";
-  return `${trajectory.model.id} · seed ${trajectory.seed}${trajectory.samples > 1 ? `, sample ${sample + 1}` : ""}`;
+  return `${trajectory.model.id} · seed ${trajectory.seed}${trajectory.samples > 1 ? ` · ${sample + 1}` : ""}`;
 }

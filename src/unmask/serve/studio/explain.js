@@ -20,7 +20,7 @@ export class Explain {
     this.power = slider(0.5, 5, 0.1, 2, "w", () => this.draw());
     this.steps = slider(2, 64, 1, 16, "Steps T", () => this.draw());
     this.powerField = field("Exponent w", this.power);
-    this.words = SENTENCE.split(" ").map((word) => make("span", { class: "token given" }, word));
+    this.words = SENTENCE.split(" ").map((word) => make("span", { class: "token given" }, make("span", { class: "ink" }, word)));
     this.chances = chances(this.words.length);
     this.told = make("p", { class: "told", role: "status" });
     this.alphaFigure = make("div", { class: "plot", id: "figure-alpha" });
@@ -29,6 +29,7 @@ export class Explain {
     this.stepsTold = make("p", { class: "told" });
     this.root = this.layout();
     this.draw();
+    new ResizeObserver(() => this.draw()).observe(this.stepsFigure);
   }
 
   layout() {
@@ -75,7 +76,7 @@ export class Explain {
 
   drawAlpha() {
     const { name, w, t } = this.values;
-    const plot = chart({ x: [0, 1], y: [0, 1], xName: "time t", yName: "visible: αₜ", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0, 0.25, 0.5, 0.75, 1], title: `α over time; ${alpha(name, t, w).toFixed(2)} at ${t.toFixed(2)}` });
+    const plot = chart({ width: widthOf(this.alphaFigure), x: [0, 1], y: [0, 1], xName: "time t", yName: "visible: αₜ", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0, 0.25, 0.5, 0.75, 1], title: `α over time; ${alpha(name, t, w).toFixed(2)} at ${t.toFixed(2)}` });
     for (const one of NAMES) plot.svg.append(curve(plot, TIMES.map((at) => [at, alpha(one, at, w)]), kind(one, name)));
     plot.svg.append(line("now", plot.x(t), plot.top, plot.x(t), plot.bottom), dot(plot, t, alpha(name, t, w), kind(name, name)));
     this.alphaFigure.replaceChildren(plot.svg);
@@ -83,7 +84,7 @@ export class Explain {
 
   drawWeight() {
     const { name, w, t } = this.values;
-    const plot = chart({ x: [0, 1], y: [0.1, 200], logY: true, xName: "time t", yName: "weight −α′/(1 − α)", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0.1, 1, 10, 100], title: `Weight of the loss over time, for ${name}` });
+    const plot = chart({ width: widthOf(this.weightFigure), x: [0, 1], y: [0.1, 200], logY: true, xName: "time t", yName: "weight −α′/(1 − α)", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0.1, 1, 10, 100], title: `Weight of the loss over time, for ${name}` });
     const weight = (one, at) => Math.max(1e-9, SCHEDULES[one].weight(Math.max(at, 1e-3), w));
     for (const one of NAMES) plot.svg.append(curve(plot, TIMES.map((at) => [at, weight(one, at)]), kind(one, name)));
     plot.svg.append(line("now", plot.x(t), plot.top, plot.x(t), plot.bottom), dot(plot, t, weight(name, t), kind(name, name)));
@@ -96,7 +97,7 @@ export class Explain {
     const most = Math.max(...reveals), top = niceTop(most);
     const tickEvery = Math.max(1, Math.round(steps / 8));
     const ticks = Array.from({ length: steps }, (_, i) => i + 1).filter((i) => i === 1 || i % tickEvery === 0);
-    const plot = chart({ x: [0.5, steps + 0.5], y: [0, top], xName: "step", yName: "tokens revealed", xTicks: ticks, yTicks: [0, 0.25, 0.5, 0.75, 1].map((share) => share * top), title: `Expected tokens per step, ${name} schedule, ${this.grid.value} grid` });
+    const plot = chart({ width: widthOf(this.stepsFigure), x: [0.5, steps + 0.5], y: [0, top], xName: "step", yName: "tokens revealed", xTicks: ticks, yTicks: [0, 0.25, 0.5, 0.75, 1].map((share) => share * top), title: `Expected tokens per step, ${name} schedule, ${this.grid.value} grid` });
     reveals.forEach((value, i) => {
       const [from, to] = [plot.x(i + 0.58), plot.x(i + 1.42)];
       plot.svg.append(draw("rect", { class: `column ${kind(name, name)}`, x: from, width: to - from, y: plot.y(value), height: plot.bottom - plot.y(value) }, draw("title", {}, `step ${i + 1}: ${value.toFixed(1)} tokens`)));
@@ -106,6 +107,9 @@ export class Explain {
   }
 }
 
+/** A figure is as wide as its place, so that its letters keep their size. */
+const widthOf = (place) => Math.min(960, Math.max(260, place.clientWidth || 460));
+
 const kind = (one, chosen) => `s-${one}${one === chosen ? " chosen" : ""}`;
 
 function slider(min, max, step, value, name, oninput) {
@@ -114,9 +118,9 @@ function slider(min, max, step, value, name, oninput) {
 
 const figure = (plot, caption) => make("figure", {}, plot, make("figcaption", {}, caption));
 
-const legend = () => make("p", { class: "legend curves" }, ...NAMES.map((name) => make("span", { class: `key s-${name}` }, name)));
+const legend = () => make("p", { class: "legend curves" }, ...NAMES.map((name) => make("span", { class: "key" }, draw("svg", { viewBox: "0 0 34 8", class: "key-line", "aria-hidden": "true" }, line(`curve chosen s-${name}`, 0, 4, 34, 4)), name)));
 
 function niceTop(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  return power * [1, 2, 4, 8, 10].find((step) => step * power >= value);
+  return power * [1, 2, 3, 4, 6, 8, 10].find((step) => step * power >= value);
 }

@@ -2,7 +2,7 @@
 
 import { draw } from "./dom.js";
 
-const WIDTH = 460, HEIGHT = 270, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 46;
+const HEIGHT = 260, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 46;
 
 /** Places of values along an axis; `log` for powers of ten. */
 function axis([least, most], [from, to], log) {
@@ -12,18 +12,19 @@ function axis([least, most], [from, to], log) {
 
 /**
  * A frame with axes, and where values lie in it.
- * @param {{x: number[], y: number[], xName: string, yName: string, xTicks: number[], yTicks: number[], logY?: boolean, title: string}} how
+ * @param {{width: number, x: number[], y: number[], xName: string, yName: string, xTicks: number[], yTicks: number[], logY?: boolean, title: string}} how
  */
 export function chart(how) {
-  const x = axis(how.x, [LEFT, WIDTH - RIGHT], false), y = axis(how.y, [HEIGHT - BOTTOM, TOP], how.logY);
-  const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": how.title, class: "chart" });
+  const { width } = how;
+  const x = axis(how.x, [LEFT, width - RIGHT], false), y = axis(how.y, [HEIGHT - BOTTOM, TOP], how.logY);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": how.title, class: "chart" });
   for (const value of how.yTicks) {
-    svg.append(line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)), text(LEFT - 8, y(value) + 4, shown(value), "end"));
+    svg.append(line("grid", LEFT, y(value), width - RIGHT, y(value)), text(LEFT - 8, y(value) + 4, shown(value), "end"));
   }
   for (const value of how.xTicks) svg.append(text(x(value), HEIGHT - BOTTOM + 18, shown(value), "middle"));
   svg.append(
-    line("axis", LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM),
-    text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, how.xName, "middle", "axis-name"),
+    line("axis", LEFT, HEIGHT - BOTTOM, width - RIGHT, HEIGHT - BOTTOM),
+    text((LEFT + width - RIGHT) / 2, HEIGHT - 8, how.xName, "middle", "axis-name"),
     draw("text", { class: "axis-name", "text-anchor": "middle", transform: `translate(14 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)` }, how.yName),
   );
   return { svg, x, y, bottom: HEIGHT - BOTTOM, top: TOP };

@@ -4,7 +4,7 @@ import { events } from "./api.js";
 import { button, count, make } from "./dom.js";
 import { clearError, fail, say } from "./page.js";
 
-const KEYS = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
+export const KEYS = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
 
 export class Runner {
   /** @param {() => void} start what the button does */

@@ -3,6 +3,8 @@
 import { Refused, post } from "./api.js";
 import { bubble, hideBubble, visible } from "./bubble.js";
 import { button, count, field, make } from "./dom.js";
+import { KEYS } from "./runner.js";
+import { inked } from "./tokens.js";
 import { clearError, describe, fail, ofKind, offer, say } from "./page.js";
 
 export class Surprise {
@@ -17,6 +19,7 @@ export class Surprise {
     this.draws = make("input", { type: "number", min: 1, max: 64, value: 8 });
     this.repeats = make("input", { type: "number", min: 2, max: 16, value: 4 });
     this.go = button("Measure", () => this.run(), { class: "primary" });
+    this.go.append(make("kbd", {}, KEYS));
     this.total = make("div", { class: "figures", role: "status" });
     this.heat = make("div", { class: "tokens heat", role: "list", "aria-label": "Tokens with their surprise", onpointerleave: hideBubble });
     this.legend = make("p", { class: "legend", hidden: true });
@@ -94,7 +97,7 @@ export class Surprise {
     const look = (event) => bubble(event.currentTarget, async () => [make("p", { class: "title" }, make("code", {}, visible(token.text)), ` ${shown}`)]);
     const element = make(
       "span", { class: "token hot", role: "listitem", tabindex: 0, "aria-label": `${token.text.trim() || "space"}, ${shown}`, onpointerenter: look, onfocus: look, onblur: hideBubble },
-      token.text === "" ? "∎" : token.text,
+      ...inked(token.text === "" ? "∎" : token.text),
     );
     element.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
     return element;

@@ -163,11 +163,17 @@ export class TokenView {
   }
 }
 
+/** A token's text: the space that it begins with stays outside of its box. */
+export function inked(text) {
+  const space = text.trim() === "" ? "" : text.slice(0, text.length - text.trimStart().length);
+  return [space, make("span", { class: "ink" }, text.slice(space.length))].filter((part) => part !== "");
+}
+
 /** @param {Element} element @param {Cell} cell */
 function drawCell(element, cell) {
   const gap = cell.text === null;
   const text = gap ? "\u2003" : cell.text;
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent !== text || !element.firstChild) element.replaceChildren(...inked(text));
   const kind = `token ${cell.kind}${cell.fresh ? " fresh" : ""}${cell.marked ? " marked" : ""}${gap ? " gap" : ""}`;
   if (element.className !== kind) element.className = kind;
   if (cell.colour) element.style.setProperty("--step", cell.colour);

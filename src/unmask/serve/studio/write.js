@@ -226,7 +226,7 @@ export class Write {
     bubble(element, async () => {
       try {
         const label = this.settings.class ?? undefined;
-        return bars(title, await post("/api/alternatives", { model: model.id, tokens, place, count: 6, label }), chosen);
+        return bars(title, await post("/api/alternatives", { model: model.id, tokens, place, count: 6, token: chosen ?? undefined, label }), chosen);
       } catch (error) {
         fail(error);
         return null;
