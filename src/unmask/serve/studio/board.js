@@ -19,6 +19,7 @@ export class Board {
     /** @type {Place[]} */
     this.places = [];
     this.reading = Promise.resolve();
+    this.known = { text: "", model: null }; // whose tokens these are
     this.asked = 0;
     this.soon = later(200, () => this.read());
     this.area = make("textarea", {
@@ -77,18 +78,20 @@ export class Board {
 
   useModel() {
     this.view.root.classList.toggle("letters", !this.how.model().subwords);
-    if (this.area.value || this.places.length) this.read();
+    this.read();
   }
 
   typed() {
     this.soon();
   }
 
-  /** Read the text as tokens; those that stay keep their masks. */
+  /** Read the text as tokens, unless these are its tokens already; those that stay keep their masks. */
   read() {
     this.soon.cancel();
-    const mine = (this.asked += 1);
     const text = this.area.value, model = this.how.model();
+    if (text === this.known.text && model === this.known.model) return;
+    const mine = (this.asked += 1);
+    this.known = { text, model };
     this.reading = this.tokens(text, model).then((tokens) => {
       if (tokens === null || mine !== this.asked) return;
       const appended = this.places.filter((place) => place.appended);
@@ -145,6 +148,7 @@ export class Board {
     this.asked += 1;
     const gaps = places.some((place) => place.id === null);
     this.area.value = gaps ? places.map((place) => (place.id === null ? "[MASK:1]" : place.text)).join("") : text;
+    this.known = { text: this.area.value, model: this.how.model() };
     this.places = places.map(({ id, text: piece }) => ({ id, text: piece, masked: id === null }));
     this.complain("");
     this.draw();
@@ -212,6 +216,7 @@ export class Board {
     this.soon.cancel();
     this.asked += 1;
     this.area.value = text;
+    this.known = { text, model: this.how.model() };
     this.places = places;
     this.complain("");
     this.draw();

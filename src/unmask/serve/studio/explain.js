@@ -44,13 +44,13 @@ export class Explain {
       make("div", { class: "figures-row" }, figure(this.alphaFigure, "How much is visible. The point is the time above."), figure(this.weightFigure, "How much a masked token counts in the loss at that time.")),
       legend(),
       h("What is learned"),
-      p("A network sees what is visible and predicts every hidden token. It pays the surprise of each, in bits. Averaged over all times with the weight −α′/(1 − α), this is a bound on how many bits the whole text costs the model: the loss is an honest likelihood, and the bound does not depend on the schedule, only its noise does. Early times hide little and so count each hidden token more."),
+      p("A network sees what is visible and predicts every hidden token. It pays the surprise of each, in bits. Averaged over all times with the weight −α′/(1 − α), this bounds how many bits the whole text costs the model, so losses can be compared honestly. The bound is the same for every schedule; only its noise differs. Early times hide little, and so each hidden token counts more."),
       h("Writing is hiding, backwards"),
       p("To write, start at t = 1 with masks only and walk back to t = 0. From a time t to an earlier time s, each masked token is revealed with chance (α", make("sub", {}, "s"), " − α", make("sub", {}, "t"), ")/(1 − α", make("sub", {}, "t"), "), and drawn from what the network predicts for it. Tokens of the same step do not see each other: revealing few at a time while most is still hidden avoids contradictions. The schedule and the grid of times decide how many are revealed at each step:"),
       make("div", { class: "controls" }, field("Times", this.grid), field("Steps T", this.steps)),
       figure(this.stepsFigure, "Tokens revealed at each step, on average, of 256."), this.stepsTold,
       h("Exact or biased"),
-      p("Samplers that choose which tokens to reveal at random follow the law that was learned. Those that reveal first where the network is sure, or change its temperature, often read better but favour some texts over others. The studio says which is which."),
+      p("Samplers that choose which tokens to reveal at random follow the law that was learned, the better the more steps they take. Those that reveal first where the network is sure, or change its temperature, often read better but favour some texts over others. The studio says which is which."),
     );
   }
 
@@ -97,7 +97,7 @@ export class Explain {
     const most = Math.max(...reveals), top = niceTop(most);
     const tickEvery = Math.max(1, Math.round(steps / 8));
     const ticks = Array.from({ length: steps }, (_, i) => i + 1).filter((i) => i === 1 || i % tickEvery === 0);
-    const plot = chart({ width: widthOf(this.stepsFigure), x: [0.5, steps + 0.5], y: [0, top], xName: "step", yName: "tokens revealed", xTicks: ticks, yTicks: [0, 0.25, 0.5, 0.75, 1].map((share) => share * top), title: `Expected tokens per step, ${name} schedule, ${this.grid.value} grid` });
+    const plot = chart({ width: widthOf(this.stepsFigure), x: [0.5, steps + 0.5], y: [0, top], xName: "step", yName: "tokens revealed", xTicks: ticks, yTicks: ticksTo(top), title: `Expected tokens per step, ${name} schedule, ${this.grid.value} grid` });
     reveals.forEach((value, i) => {
       const [from, to] = [plot.x(i + 0.58), plot.x(i + 1.42)];
       plot.svg.append(draw("rect", { class: `column ${kind(name, name)}`, x: from, width: to - from, y: plot.y(value), height: plot.bottom - plot.y(value) }, draw("title", {}, `step ${i + 1}: ${value.toFixed(1)} tokens`)));
@@ -119,6 +119,11 @@ function slider(min, max, step, value, name, oninput) {
 const figure = (plot, caption) => make("figure", {}, plot, make("figcaption", {}, caption));
 
 const legend = () => make("p", { class: "legend curves" }, ...NAMES.map((name) => make("span", { class: "key" }, draw("svg", { viewBox: "0 0 34 8", class: "key-line", "aria-hidden": "true" }, line(`curve chosen s-${name}`, 0, 4, 34, 4)), name)));
+
+function ticksTo(top) {
+  const parts = String(top / 10 ** Math.floor(Math.log10(top) + 1e-9)).match(/^[36]/) ? 3 : 4;
+  return Array.from({ length: parts + 1 }, (_, i) => (top * i) / parts);
+}
 
 function niceTop(value) {
   const power = 10 ** Math.floor(Math.log10(value));

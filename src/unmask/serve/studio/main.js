@@ -11,7 +11,6 @@ import { Surprise } from "./surprise.js";
 import { Write } from "./write.js";
 
 const TABS = ["write", "surprise", "draw", "explain"];
-const THEMES = ["auto", "light", "dark"];
 const parts = {};
 
 /** The part that is seen. */
@@ -54,20 +53,28 @@ const firstTab = () => (ofKind("text").length || !ofKind("picture").length ? "wr
 
 // ------------------------------------------------------------------------------------------------ theme
 
+/** "light" or "dark"; "auto", as long as the reader has not chosen: that of the system. */
 function useTheme(theme) {
   document.documentElement.dataset.theme = theme;
-  find("theme").setAttribute("aria-label", `Theme: ${theme}`);
-  find("theme").title = `Theme: ${theme}`;
-  localStorage.setItem("unmask-theme", theme);
+  const name = `Switch to ${isDark() ? "light" : "dark"}`;
+  find("theme").setAttribute("aria-label", name);
+  find("theme").title = name;
+}
+
+function isDark() {
+  const { theme } = document.documentElement.dataset;
+  return theme === "dark" || (theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
 }
 
 function addTheme() {
   find("theme").append(icon("theme"));
   find("theme").addEventListener("click", () => {
-    useTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
+    const theme = isDark() ? "light" : "dark";
+    localStorage.setItem("unmask-theme", theme);
+    useTheme(theme);
   });
   const stored = localStorage.getItem("unmask-theme");
-  useTheme(THEMES.includes(stored) ? stored : "auto");
+  useTheme(["light", "dark"].includes(stored) ? stored : "auto");
 }
 
 // ------------------------------------------------------------------------------------------------- keys

@@ -44,8 +44,9 @@ export class Player {
   /** The trajectory has grown, or ended. */
   grown() {
     this.slider.max = this.trajectory.last;
-    if (still() && this.following) this.frame = this.trajectory.last;
-    this.update();
+    const jump = still() && this.following;
+    if (jump) this.frame = this.trajectory.last;
+    if (jump || this.trajectory.ended) this.update();
   }
 
   /** Go to a frame, and stay there. */

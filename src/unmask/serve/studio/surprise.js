@@ -78,6 +78,7 @@ export class Surprise {
 
   draw() {
     const { tokens, bits, error, bits_per_token: each } = this.found;
+    this.heat.classList.toggle("letters", !this.served.subwords);
     const most = Math.max(...tokens.map((token) => token.bits), 1);
     this.heat.replaceChildren(...tokens.map((token) => this.token(token, most)));
     const characters = [...tokens.map((token) => token.text).join("")].length;

@@ -198,6 +198,7 @@ export class Write {
       leave: hideBubble,
     });
     const draw = (card, frame, active) => {
+      view.root.classList.toggle("letters", !card.trajectory.model.subwords);
       view.draw(cellsOf(card, frame, active));
       again.hidden = card.marks.size === 0;
       again.textContent = `Regenerate ${count(card.marks.size, "token")}`;
@@ -218,15 +219,15 @@ export class Write {
     const { since, id } = trajectory.state(sample, frame)[place];
     const before = since > 0 && id !== null ? since - 1 : frame;
     const title = id === null ? "What may come here" : since > 0 ? `Chosen at ${trajectory.describe(since)}` : "Given; without it, the model expects";
-    this.look(trajectory.model, idsOf(trajectory.state(sample, before)), place, element, { title, chosen: id });
+    this.look(trajectory.model, idsOf(trajectory.state(sample, before)), place, element, { title, chosen: id, label: trajectory.body.label });
   }
 
   /** Alternatives at a place of some tokens, in a bubble. */
-  look(model, tokens, place, element, { title, chosen }) {
+  look(model, tokens, place, element, { title, chosen, label = this.settings.class ?? undefined }) {
     bubble(element, async () => {
       try {
-        const label = this.settings.class ?? undefined;
-        return bars(title, await post("/api/alternatives", { model: model.id, tokens, place, count: 6, token: chosen ?? undefined, label }), chosen);
+        const body = { model: model.id, tokens, place, count: 6, token: chosen ?? undefined, label };
+        return bars(title, await post("/api/alternatives", body), chosen);
       } catch (error) {
         fail(error);
         return null;
