@@ -1,6 +1,7 @@
 """The studio in a real browser, on a real server with models that take seconds to train."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -377,14 +378,14 @@ def test_explanation_follows_its_sliders(watched):
         return tab.locator(".sentence .masked").count()
 
     before = figures()
-    tab.get_by_label("t", exact=True).fill("0")
+    tab.get_by_label("Time t", exact=True).fill("0")
     assert masked() == 0
-    tab.get_by_label("t", exact=True).fill("0.25")
+    tab.get_by_label("Time t", exact=True).fill("0.25")
     few = masked()
-    tab.get_by_label("t", exact=True).fill("1")
+    tab.get_by_label("Time t", exact=True).fill("1")
     assert 0 < few < masked() == tab.locator(".sentence .token").count()
-    tab.get_by_label("Schedule").select_option("cosine")
-    tab.get_by_label("Steps T").last.fill("8")
+    tab.get_by_label("Schedule", exact=True).select_option("cosine")
+    tab.get_by_label("Steps T", exact=True).fill("8")
     assert all(now != then for now, then in zip(figures(), before, strict=True))
     expect(tab.locator("#figure-steps rect")).to_have_count(8)
 
@@ -471,8 +472,6 @@ def test_errors_are_one_line(watched):
 
 
 def test_the_key_is_asked_for_and_kept(watched, folders):
-    import os
-
     watched.refusals = True
     with serving(folders[:1], os.environ | {"UNMASK_API_KEY": "secret"}) as address:
         watched.address = address

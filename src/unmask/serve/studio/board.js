@@ -38,7 +38,7 @@ export class Board {
     this.words = make("input", { type: "checkbox", checked: true });
     this.told = make("span", { class: "told" });
     this.root = make(
-      "section", { class: "board", "aria-label": "Text" },
+      "section", { class: "board", "aria-label": "What to fill" },
       field("Text", this.area), this.complaint,
       make("div", { class: "over" }, make("span", { class: "name" }, "Click or drag over what to mask"), make("label", { class: "check" }, this.words, "whole words"), this.told),
       make("div", { class: "sheet" }, this.view.root, this.empty),

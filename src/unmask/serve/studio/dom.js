@@ -30,9 +30,17 @@ export function button(text, onclick, properties = {}) {
   return make("button", { type: "button", onclick, ...properties }, text);
 }
 
-/** A labelled control: the label, the control, and a line of help below it. */
+let fields = 0;
+
+/** A labelled control: its name, the control, and below it what helps to understand it. */
 export function field(name, control, help = null) {
-  return make("label", { class: "field" }, make("span", { class: "name" }, name), control, help);
+  const id = `field-${(fields += 1)}`;
+  control.id = id;
+  if (help !== null) {
+    help.id = `${id}-help`;
+    control.setAttribute("aria-describedby", help.id);
+  }
+  return make("div", { class: "field" }, make("label", { class: "name", for: id }, name), control, help);
 }
 
 /** Calls `work` once, when nobody has called for so long. */

@@ -54,7 +54,7 @@ export class Draw {
     const scale = make("span", { class: "scale", "aria-hidden": "true" });
     scale.style.setProperty("background", gradient(ofStep));
     this.results = make(
-      "section", { class: "results", hidden: true, "aria-label": "Variants" },
+      "section", { class: "results", hidden: true, "aria-label": "Results" },
       this.player.root,
       make("p", { class: "legend" }, make("label", { class: "check" }, this.byStep, "colour by step"), scale, "first to last"),
       this.shelf.root,

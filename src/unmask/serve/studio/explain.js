@@ -16,9 +16,9 @@ export class Explain {
     this.schedule = make("select", { onchange: () => this.draw() }, ...NAMES.map((name) => new Option(name, name)));
     this.grid = make("select", { onchange: () => this.draw() }, ...Object.keys(GRIDS).map((name) => new Option(`${name} grid`, name)));
     this.grid.value = "cosine";
-    this.time = slider(0, 1, 0.005, 0.5, "t", () => this.draw());
-    this.power = slider(0.5, 5, 0.1, 2, "w", () => this.draw());
-    this.steps = slider(2, 64, 1, 16, "Steps T", () => this.draw());
+    this.time = slider(0, 1, 0.005, 0.5, () => this.draw());
+    this.power = slider(0.5, 5, 0.1, 2, () => this.draw());
+    this.steps = slider(2, 64, 1, 16, () => this.draw());
     this.powerField = field("Exponent w", this.power);
     this.words = SENTENCE.split(" ").map((word) => make("span", { class: "token given" }, make("span", { class: "ink" }, word)));
     this.chances = chances(this.words.length);
@@ -112,8 +112,8 @@ const widthOf = (place) => Math.min(960, Math.max(260, place.clientWidth || 460)
 
 const kind = (one, chosen) => `s-${one}${one === chosen ? " chosen" : ""}`;
 
-function slider(min, max, step, value, name, oninput) {
-  return make("input", { type: "range", min, max, step, value, "aria-label": name, oninput });
+function slider(min, max, step, value, oninput) {
+  return make("input", { type: "range", min, max, step, value, oninput });
 }
 
 const figure = (plot, caption) => make("figure", {}, plot, make("figcaption", {}, caption));

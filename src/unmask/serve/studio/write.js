@@ -38,7 +38,7 @@ export class Write {
     const scale = make("span", { class: "scale", "aria-hidden": "true" });
     scale.style.setProperty("background", gradient(ofStep));
     this.results = make(
-      "section", { class: "results", hidden: true, "aria-label": "Variants" },
+      "section", { class: "results", hidden: true, "aria-label": "Results" },
       this.player.root,
       make(
         "p", { class: "legend" },
@@ -96,8 +96,9 @@ export class Write {
     const base = finalOf(card).map((place, i) => (card.marks.has(i) ? { id: null, text: null } : { id: place.id, text: place.text }));
     const body = { ...this.settings.body(), model: card.trajectory.model.id, tokens: idsOf(base), n: 1 };
     const trajectory = new Trajectory(card.trajectory.model, base, 1, body);
-    this.remember();
-    this.replace(card, { trajectory, sample: 0, marks: new Set() });
+    this.replace(card, { marks: new Set() });
+    this.remember(); // without the marks: undoing brings the tokens back to be seen
+    this.replace(card, { trajectory, sample: 0 });
     await this.play(trajectory, body);
   }
 
