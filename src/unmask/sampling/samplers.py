@@ -114,6 +114,18 @@ def find(name: str) -> Sampler:
     return SAMPLERS[name]
 
 
+def fitting(process: Process, predict: Predictor) -> dict[str, Sampler]:
+    """All that are defined for this process and network."""
+
+    def fits(name: str) -> bool:
+        try:
+            return bool(check(name, process, predict, {}))
+        except ValueError:
+            return False
+
+    return {name: sampler for name, sampler in SAMPLERS.items() if fits(name)}
+
+
 def check(name: str, process: Process, predict: Predictor, options: dict[str, Any]) -> Sampler:
     """The sampler, if it is defined for this process and network, with these options."""
     sampler = find(name)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.vocabulary import Characters, Integers, Subwords
 from ..mistakes import require
 from ..run import Model
-from ..sampling import SAMPLERS
+from ..sampling import LAWS, Predictor, fitting
 from .bodies import How
 from .engine import Engine, Limits
 
@@ -54,7 +54,7 @@ class Served:
         """What a page must know to show it."""
         model = self.model
         family = model.method.family
-        fitting = {name: sampler for name, sampler in SAMPLERS.items() if family in sampler.families}
+        samplers = fitting(model.process, Predictor(model.network, model.process.mask_id, family=family))
         return {
             "id": self.name,
             "kind": "text" if self.is_text else "picture" if self.is_picture else "numbers",
@@ -69,8 +69,14 @@ class Served:
             "classes": list(model.facts.label_names),
             "sampler": family.sampler,
             "samplers": [
-                {"name": name, "summary": found.summary, "law": found.law, "grid": found.grid}
-                for name, found in fitting.items()
+                {
+                    "name": name,
+                    "summary": found.summary,
+                    "law": found.law,
+                    "meaning": LAWS[found.law],
+                    "grid": found.grid,
+                }
+                for name, found in samplers.items()
             ],
             "limits": {"samples": self.limits.samples, "tokens": self.limits.tokens, "steps": self.limits.steps},
         }

@@ -231,16 +231,24 @@ function outside(text, alphabet) {
   return strange.length > 5 ? `${shown} and ${strange.length - 5} more` : shown;
 }
 
-/** New tokens with the masks of the old ones, as far as beginning and end are the same. */
+/** New tokens with the masks of the old ones, as far as beginning and end of the text are the same. */
 function kept(before, tokens) {
-  const old = before.filter((place) => !place.appended);
-  const same = (a, b) => a !== undefined && b !== undefined && a.id === b.id;
-  const least = Math.min(old.length, tokens.length);
+  const old = characters(before.filter((place) => !place.appended)), now = characters(tokens);
+  const least = Math.min(old.length, now.length), same = (a, b) => a.character === b.character;
   let start = 0, end = 0;
-  while (start < least && same(old[start], tokens[start])) start += 1;
-  while (end < least - start && same(old.at(-1 - end), tokens.at(-1 - end))) end += 1;
-  return tokens.map((token, i) => {
-    const was = i < start ? old[i] : i >= tokens.length - end ? old[i - tokens.length + old.length] : undefined;
-    return { ...token, masked: token.id === null || Boolean(was?.masked) };
+  while (start < least && same(old[start], now[start])) start += 1;
+  while (end < least - start && same(old.at(-1 - end), now.at(-1 - end))) end += 1;
+  const was = (i) => (i < start ? old[i] : i >= now.length - end ? old[i - now.length + old.length] : null);
+  const masked = new Set();
+  now.forEach(({ character, place }, i) => {
+    const counts = character.trim() !== "" || tokens[place].text.trim() === "";
+    if (counts && was(i)?.masked) masked.add(place);
   });
+  return tokens.map((token, i) => ({ ...token, masked: token.id === null || masked.has(i) }));
+}
+
+/** Each character of some tokens, with the place of its token and whether that is masked; a gap counts as one. */
+function characters(places) {
+  return places.flatMap(({ text, masked }, place) =>
+    text === null ? [{ character: "\0", place, masked: false }] : [...text].map((character) => ({ character, place, masked })));
 }

@@ -3,14 +3,12 @@
 import { button, field, make } from "./dom.js";
 import { icon } from "./icons.js";
 
-const LAWS = {
-  "exact": ["exact", "Samples follow the model's own law."],
-  "exact for T steps": ["exact", "Samples follow the law of the model walked along this many steps."],
-  "nears exact as T grows": ["near", "Nears the model's law as the steps grow."],
-  "biased": ["biased", "Favours some texts over others: often more fluent, less varied."],
-};
+/** How the laws are coloured. */
+const KINDS = { "exact": "exact", "exact for T steps": "exact", "biased": "biased" };
 
 const number = (properties) => make("input", { type: "number", inputmode: "decimal", ...properties });
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 export class Settings {
   /** @param {() => void} changed */
@@ -64,11 +62,10 @@ export class Settings {
   update() {
     const found = this.model.samplers.find((one) => one.name === this.sampler.value);
     const changes = this.changesOfLaw();
-    const [kind, meaning] = changes ? ["biased", `${changes} changes the law.`] : LAWS[found.law] ?? ["near", ""];
-    this.law.textContent = changes ? "biased" : found.law;
-    this.law.className = `law ${kind}`;
-    this.law.title = meaning;
-    this.summary.textContent = `${found.summary[0].toUpperCase()}${found.summary.slice(1)}. ${meaning}`;
+    const law = changes ? "biased" : found.law;
+    this.law.textContent = law;
+    this.law.className = `law ${KINDS[law] ?? "near"}`;
+    this.summary.textContent = `${sentence(found.summary)} ${changes ? `${changes} changes the law.` : `Samples follow ${found.meaning}.`}`;
     this.steps.disabled = !found.grid;
     this.stepsHelp.textContent = found.grid ? "" : "set by the sampler";
     this.changed();

@@ -170,14 +170,19 @@ export function inked(text) {
 }
 
 /** @param {Element} element @param {Cell} cell */
-function drawCell(element, cell) {
-  const gap = cell.text === null;
-  const text = gap ? "\u2003" : cell.text;
-  if (element.textContent !== text || !element.firstChild) element.replaceChildren(...inked(text));
-  const kind = `token ${cell.kind}${cell.fresh ? " fresh" : ""}${cell.marked ? " marked" : ""}${gap ? " gap" : ""}`;
-  if (element.className !== kind) element.className = kind;
-  if (cell.colour) element.style.setProperty("--step", cell.colour);
-  element.setAttribute("aria-selected", Boolean(cell.marked));
-  const said = gap ? "gap" : cell.text.trim() || (cell.text === "" ? "nothing" : cell.text.includes("\n") ? "new line" : "space");
-  element.setAttribute("aria-label", cell.about ? `${said}, ${cell.about}` : said);
+function drawCell(element, { text, kind, marked = false, fresh = false, colour = "", about = "" }) {
+  const shown = [text, kind, marked, fresh, colour, about].join("\0");
+  if (element.shown === shown) return; // most places stay as they are from frame to frame
+  element.shown = shown;
+  const gap = text === null;
+  element.replaceChildren(...inked(gap ? "\u2003" : text));
+  element.className = ["token", kind, fresh && "fresh", marked && "marked", gap && "gap"].filter(Boolean).join(" ");
+  element.style.setProperty("--step", colour);
+  element.setAttribute("aria-selected", marked);
+  element.setAttribute("aria-label", [gap ? "gap" : spoken(text), about].filter(Boolean).join(", "));
+}
+
+function spoken(text) {
+  if (text === "") return "nothing";
+  return text.trim() || (text.includes("\n") ? "new line" : "space");
 }
