@@ -9,7 +9,14 @@ from .conftest import serving
 
 PATHS = [
     *("GET /v1/models", "GET /v1/models/{name}", "POST /v1/completions"),
-    *("GET /api/models", "POST /api/tokens", "POST /api/trajectory", "POST /api/alternatives", "POST /api/score"),
+    *(
+        "GET /api/models",
+        "POST /api/tokens",
+        "POST /api/text",
+        "POST /api/trajectory",
+        "POST /api/alternatives",
+        "POST /api/score",
+    ),
     *("GET /healthz", "GET /metrics"),
 ]
 

@@ -41,7 +41,7 @@ class Description:
         config, vocabulary, facts = folder.config, folder.vocabulary, folder.facts
         method = skeleton(config, folder.folder)
         schedule = method.estimator().process.schedule
-        samplers = fitting(schedule, method.family, method.network.sees_time)
+        samplers = list(fitting(schedule, method.family, method.network.sees_time))
         picture = is_picture(vocabulary, facts.shape)
         return cls(
             method=in_words(config.method),

@@ -30,8 +30,13 @@ class Prompt:
         return np.where(self.gap, mask_id, self.tokens)
 
 
-def parse(text: str, vocabulary: Vocabulary) -> Prompt:
-    """A prompt from text."""
+def has_gap(text: str) -> bool:
+    """Whether there is something to fill."""
+    return _GAP.search(text) is not None
+
+
+def parse(text: str, vocabulary: Vocabulary, most: int | None = None) -> Prompt:
+    """A prompt from text, none of its gaps larger than `most` if that is given."""
     tokens: list[NDArray[np.int64]] = []
     gaps: list[NDArray[np.bool_]] = []
 
@@ -42,7 +47,10 @@ def parse(text: str, vocabulary: Vocabulary) -> Prompt:
     place = 0
     for found in _GAP.finditer(text):
         add(_encoded(text, place, found.start(), vocabulary, before_gap=True), gap=False)
-        add(np.zeros(_size(found, vocabulary), dtype=np.int64), gap=True)
+        size = _size(found, vocabulary)
+        if most is not None and size > most:
+            fail("a gap is too large", got=size, allowed=f"at most {most} tokens", do="ask for fewer")
+        add(np.zeros(size, dtype=np.int64), gap=True)
         place = found.end()
     if not tokens:
         fail(

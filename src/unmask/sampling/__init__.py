@@ -3,7 +3,7 @@
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Guidance, Predictor, Without
-from .samplers import LAWS, SAMPLERS, Sampler, find
+from .samplers import LAWS, SAMPLERS, Sampler, find, fitting
 from .trajectory import Sampled, blank, sample, trajectory
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Without",
     "blank",
     "find",
+    "fitting",
     "sample",
     "trajectory",
 ]

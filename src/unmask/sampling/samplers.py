@@ -118,13 +118,13 @@ def find(name: str) -> Sampler:
     return SAMPLERS[name]
 
 
-def fitting(schedule: Schedule, family: Family, sees_time: bool) -> list[str]:
-    """The names of the samplers that a model can use."""
-    return [
-        name
+def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sampler]:
+    """The samplers that a model can use, by name."""
+    return {
+        name: sampler
         for name, sampler in SAMPLERS.items()
         if family in sampler.families and sampler.fits(schedule) and not (sampler.time_free and sees_time)
-    ]
+    }
 
 
 def check(name: str, process: Process, predict: Predictor, options: dict[str, Any]) -> Sampler:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -23,6 +23,13 @@ from .metrics import Metrics
 from .served import Served, UnknownModelError
 
 STUDIO = Path(str(files("unmask.serve"))) / "studio"
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+"""The studio asks nobody else for anything, and no other page may hold it in a frame."""
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"description": "One line: what is wrong, what was got, what is allowed, what to do"},
     401: {"description": "Wrong or missing API key"},
@@ -71,9 +78,18 @@ def _add_pages(app: FastAPI, metrics: Metrics, served: dict[str, Served]) -> Non
 
     @app.get("/", include_in_schema=False)
     def studio() -> FileResponse:
-        return FileResponse(STUDIO / "index.html")
+        return FileResponse(STUDIO / "index.html", headers=_PAGE_HEADERS)
 
-    app.mount("/studio", StaticFiles(directory=STUDIO), name="studio")
+    app.mount("/studio", _StudioFiles(directory=STUDIO), name="studio")
+
+
+class _StudioFiles(StaticFiles):
+    """With the headers of the page."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_PAGE_HEADERS)
+        return response
 
 
 def _add_errors(app: FastAPI) -> None:

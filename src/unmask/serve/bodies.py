@@ -86,6 +86,14 @@ class TokensBody(Body):
 
     model: str
     text: Text
+    gaps: bool = Field(False, description="Whether `____` and `[MASK:5]` stand for gaps: their tokens are null.")
+
+
+class TextBody(Body):
+    """Tokens to be read as a text."""
+
+    model: str
+    tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(max_length=1 << 16)]
 
 
 class TrajectoryBody(How):
@@ -105,6 +113,7 @@ class AlternativesBody(Body):
     tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(min_length=1)]
     place: Annotated[int, Field(ge=0)]
     count: Annotated[int, Field(ge=1, le=50)] = 8
+    token: Annotated[int, Field(ge=0)] | None = Field(None, description="Is among the answers however rare it is.")
     label: int | None = None
 
 

@@ -9,12 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.vocabulary import Integers
+from ..data.vocabulary import Characters, Integers, Subwords
 from ..mistakes import require
 from ..run import Model
-from ..sampling import SAMPLERS
+from ..sampling import LAWS, fitting
 from .bodies import How
 from .engine import Engine, Limits
+
+_BROKEN = "\ufffd"
+"""How a part of a character is read."""
 
 
 class UnknownModelError(Exception):
@@ -41,24 +44,39 @@ class Served:
         """Whether its tokens are pieces of text."""
         return not isinstance(self.model.vocabulary, Integers)
 
+    @property
+    def is_picture(self) -> bool:
+        """Whether its rows are pixels in two dimensions, with or without colour."""
+        shape = self.model.facts.shape
+        return not self.is_text and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3))
+
     def describe(self) -> dict[str, Any]:
         """What a page must know to show it."""
         model = self.model
         family = model.method.family
-        fitting = {name: sampler for name, sampler in SAMPLERS.items() if family in sampler.families}
+        samplers = fitting(model.process.schedule, family, model.network.sees_time)
         return {
             "id": self.name,
-            "kind": "text" if self.is_text else "picture",
+            "kind": "text" if self.is_text else "picture" if self.is_picture else "numbers",
             "shape": list(model.facts.shape),
             "fixed_shape": model.rows,
             "vocabulary": repr(model.vocabulary),
             "vocabulary_size": model.vocabulary.size,
+            "alphabet": model.vocabulary.symbols if isinstance(model.vocabulary, Characters) else None,
+            "subwords": isinstance(model.vocabulary, Subwords),
+            "end": model.vocabulary.eos_id,
             "parameters": sum(p.numel() for p in model.method.parameters()),
             "classes": list(model.facts.label_names),
             "sampler": family.sampler,
             "samplers": [
-                {"name": name, "summary": found.summary, "law": found.law, "grid": found.grid}
-                for name, found in fitting.items()
+                {
+                    "name": name,
+                    "summary": found.summary,
+                    "law": found.law,
+                    "meaning": LAWS[found.law],
+                    "grid": found.grid,
+                }
+                for name, found in samplers.items()
             ],
             "limits": {"samples": self.limits.samples, "tokens": self.limits.tokens, "steps": self.limits.steps},
         }
@@ -71,6 +89,20 @@ class Served:
         """The text of one token."""
         return self.model.vocabulary.decode([token]) if self.is_text else str(token)
 
+    def pieces(self, tokens: list[int | None]) -> list[str | None]:
+        """The text of each token: together that of all. A character of several tokens belongs to the first of them."""
+        found = [None if token is None else self.piece(token) for token in tokens]
+        start = 0
+        while start < len(found):
+            end = start
+            while end < len(found) and _BROKEN in (found[end] or ""):
+                end += 1
+            if end - start > 1:
+                whole = self.model.vocabulary.decode([token for token in tokens[start:end] if token is not None])
+                found[start:end] = [whole, *[""] * (end - start - 1)]
+            start = max(end, start + 1)
+        return found
+
     def check(self, how: How, samples: int, tokens: int) -> None:
         """That a request is not too large."""
         for value, most, what in (
@@ -79,6 +111,11 @@ class Served:
             (how.steps or 1, self.limits.steps, "steps"),
         ):
             require(value <= most, f"too many {what}", got=value, allowed=f"at most {most}", do="ask for fewer")
+
+    def known(self, largest: int) -> None:
+        """That there is such a token."""
+        size = self.model.vocabulary.size
+        require(largest < size, "no such token", got=largest, allowed=f"0..{size - 1}", do="read the text again")
 
     def rows(self, tokens: NDArray[np.int64], gap: NDArray[np.bool_], count: int) -> Tensor:
         """[count, *shape], masked in the gap; running text may have any length."""
@@ -90,9 +127,7 @@ class Served:
         require(
             good, "the row does not fit the model", got=len(tokens), allowed=f"{size} tokens", do="change its length"
         )
-        largest = int(np.where(gap, 0, tokens).max())
-        size = model.vocabulary.size
-        require(largest < size, "no such token", got=largest, allowed=f"0..{size - 1}", do="read the text again")
+        self.known(int(np.where(gap, 0, tokens).max()))
         row = torch.from_numpy(np.where(gap, model.process.mask_id, tokens))
         if model.rows and len(shape) == 1:
             row = torch.cat([row, torch.full((shape[0] - len(row),), model.vocabulary.eos_id or 0)])

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from ..mistakes import require
 from ..run.model import Features
+from ..run.prompt import has_gap, parse
 from ..run.scored import scored
 from ..sampling import Frame, Predictor
-from .bodies import AlternativesBody, ScoreBody, TokensBody, TrajectoryBody
+from .bodies import AlternativesBody, ScoreBody, TextBody, TokensBody, TrajectoryBody
 from .gone import streamed, unless_gone
 from .served import Served, find, seed_of
 
@@ -33,10 +34,17 @@ def router(models: dict[str, Served]) -> APIRouter:
     @routes.post("/tokens")
     def tokens(body: TokensBody) -> list[dict[str, Any]]:
         """A text as the model reads it."""
-        served = find(models, body.model)
-        served.check_text()
-        ids = served.model.vocabulary.encode(body.text).tolist() if body.text else []
-        return [{"id": token, "text": served.piece(token)} for token in ids]
+        served = _of_text(models, body.model)
+        ids = _read(served, body) if body.text else []
+        return [{"id": token, "text": text} for token, text in zip(ids, served.pieces(ids), strict=True)]
+
+    @routes.post("/text")
+    def text(body: TextBody) -> dict[str, Any]:
+        """Tokens as a text, and the part of each in it; null where there is a gap."""
+        served = _of_text(models, body.model)
+        served.known(max((token or 0 for token in body.tokens), default=0))
+        pieces = served.pieces(body.tokens)
+        return {"text": "".join(piece or "" for piece in pieces), "pieces": pieces}
 
     @routes.post("/trajectory", response_model=None)
     async def trajectory(body: TrajectoryBody) -> Response:
@@ -50,6 +58,7 @@ def router(models: dict[str, Served]) -> APIRouter:
         served = find(models, body.model)
         good = body.place < len(body.tokens)
         require(good, "no such place", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="name one of them")
+        served.known(body.token or 0)
         hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]
         x = served.rows(*_given(hidden), 1)
         work = served.engine.run(lambda features: _alternatives(served, x, body, features))
@@ -58,8 +67,7 @@ def router(models: dict[str, Served]) -> APIRouter:
     @routes.post("/score", response_model=None)
     async def score(body: ScoreBody, request: Request) -> Response:
         """What each token costs, in bits with its error: its share of the bound."""
-        served = find(models, body.model)
-        served.check_text()
+        served = _of_text(models, body.model)
         how = {"draws": body.draws, "repeats": body.repeats, "seed": body.seed}
 
         async def work() -> dict[str, object]:
@@ -68,6 +76,22 @@ def router(models: dict[str, Served]) -> APIRouter:
         return await unless_gone(request, work())
 
     return routes
+
+
+def _of_text(models: dict[str, Served], name: str) -> Served:
+    served = find(models, name)
+    served.check_text()
+    return served
+
+
+def _read(served: Served, body: TokensBody) -> list[int | None]:
+    """The tokens of a text, null in its gaps."""
+    vocabulary = served.model.vocabulary
+    if not (body.gaps and has_gap(body.text)):
+        return [int(token) for token in vocabulary.encode(body.text)]
+    found = parse(body.text, vocabulary, served.limits.tokens)
+    rows = zip(found.tokens.tolist(), found.gap.tolist(), strict=True)
+    return [None if gap else token for token, gap in rows]
 
 
 def _given(tokens: list[int | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -128,6 +152,6 @@ def _alternatives(served: Served, x: Tensor, body: AlternativesBody, features: F
     with torch.no_grad():
         t = torch.full((1,), share, dtype=torch.float64, device=model.device)
         probability = predict(x, t, where)[0].softmax(-1, dtype=torch.float64)
-    found = probability.topk(min(body.count, len(probability)))
-    rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-    return [{"id": token, "text": served.piece(token), "probability": p} for token, p in rows]
+    best = probability.topk(min(body.count, len(probability))).indices.tolist()
+    shown = best if body.token is None or body.token in best else [*best, body.token]
+    return [{"id": i, "text": served.piece(i), "probability": probability[i].item()} for i in shown]

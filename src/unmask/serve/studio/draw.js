@@ -1,0 +1,289 @@
+/** The tab in which pictures are drawn and completed. */
+
+import { Shelf, cardsOf, finalOf } from "./cards.js";
+import { gradient, ofStep } from "./colour.js";
+import { button, field, make } from "./dom.js";
+import { icon } from "./icons.js";
+import { Refused } from "./api.js";
+import { describe, fail, ofKind, offer, say } from "./page.js";
+import { Brush, MASKED, MASKS, paint, sizesOf } from "./picture.js";
+import { Player } from "./player.js";
+import { Runner } from "./runner.js";
+import { Settings } from "./settings.js";
+import { Trajectory } from "./trajectory.js";
+
+const TOOLS = [["pen", "Pen", "draws ink, which stays"], ["paper", "Paper", "draws empty paper, which stays"], ["mask", "Mask", "an eraser: the model fills it"]];
+
+export class Draw {
+  constructor() {
+    this.models = ofKind("picture");
+    this.undone = [];
+    this.stroke = null;
+    this.cursor = [0, 0];
+    this.model = make("select", { onchange: () => this.useModel() });
+    this.about = make("span", { class: "help" });
+    this.settings = new Settings(() => {});
+    this.settings.variants.value = 4;
+    this.runner = new Runner(() => this.run(), "Complete");
+    this.player = new Player(() => this.shelf.draw());
+    this.byStep = make("input", { type: "checkbox", onchange: () => this.shelf.draw() });
+    this.shelf = new Shelf({ player: this.player, view: () => this.cardView(), actions: this.actions() });
+    this.undoButton = button(icon("undo"), () => this.undo(), { class: "icon", disabled: true, "aria-label": "Undo", title: "Undo (Ctrl Z)" });
+    this.canvas = this.makeCanvas();
+    this.mark = make("span", { class: "cursor", hidden: true, "aria-hidden": "true" });
+    this.told = make("span", { class: "told" });
+    this.root = this.layout();
+    offer(this.model, this.models);
+    this.useModel();
+  }
+
+  makeCanvas() {
+    return make("canvas", {
+      class: "sketch", tabindex: 0, role: "img", "aria-label": "Drawing. Arrow keys move, space draws.",
+      onpointerdown: (event) => this.down(event),
+      onpointermove: (event) => this.moveTo(event),
+      onpointerup: () => (this.stroke = null),
+      onpointercancel: () => (this.stroke = null),
+      onkeydown: (event) => this.key(event),
+      onfocus: (event) => (this.mark.hidden = !event.target.matches(":focus-visible")),
+      onblur: () => (this.mark.hidden = true),
+    });
+  }
+
+  layout() {
+    const scale = make("span", { class: "scale", "aria-hidden": "true" });
+    scale.style.setProperty("background", gradient(ofStep));
+    this.results = make(
+      "section", { class: "results", hidden: true, "aria-label": "Results" },
+      this.player.root,
+      make("p", { class: "legend" }, make("label", { class: "check" }, this.byStep, "colour by step"), scale, "first to last"),
+      this.shelf.root,
+    );
+    this.shelf.root.classList.add("pictures");
+    return make(
+      "div", { class: "columns" },
+      make(
+        "div", { class: "work" },
+        make("section", { class: "board drawing", "aria-label": "Drawing" }, make("div", { class: "easel" }, this.canvas, this.mark), this.tools()),
+        make("div", { class: "go" }, this.runner.root, this.undoButton), this.results,
+      ),
+      make(
+        "details", { class: "side", open: matchMedia("(min-width: 60rem)").matches },
+        make("summary", {}, "Model and sampler"), field("Model", this.model, this.about), this.settings.root,
+      ),
+    );
+  }
+
+  tools() {
+    const radio = ([value, name, title]) => {
+      const input = make("input", { type: "radio", name: "tool", value, checked: value === "pen", onchange: () => (this.brush.tool = value) });
+      return make("label", { class: "choice", title }, input, make("span", {}, name));
+    };
+    const width = make("input", { type: "range", min: 0.6, max: 5, step: 0.2, value: 1.2, oninput: () => (this.brush.radius = Number(width.value)) });
+    this.ink = make("input", { type: "range", min: 1, max: 255, value: 255, oninput: () => this.dip() });
+    this.colour = make("input", { type: "color", value: "#ffffff", oninput: () => this.dip() });
+    this.inkField = field("Ink", this.ink);
+    this.colourField = field("Ink", this.colour);
+    return make(
+      "div", { class: "palette" },
+      make("fieldset", { class: "choices" }, make("legend", { class: "name" }, "Tool"), ...TOOLS.map(radio)),
+      field("Width", width), this.inkField, this.colourField,
+      make(
+        "div", { class: "field", role: "group", "aria-label": "Let the model fill" }, make("span", { class: "name" }, "Let the model fill"),
+        make("div", { class: "tools" }, ...Object.entries(MASKS).map(([name, where]) => button(name, () => this.maskWhere(where))), button("All but ink", () => this.maskBlank())),
+      ),
+      make(
+        "div", { class: "field", role: "group", "aria-label": "Keep" }, make("span", { class: "name" }, "Keep"),
+        make("div", { class: "tools" }, button("Paper instead of masks", () => this.fillPaper()), button("Clear to paper", () => this.clearPaper())),
+      ),
+      this.told,
+    );
+  }
+
+  get served() {
+    return this.models.find((model) => model.id === this.model.value);
+  }
+
+  useModel() {
+    this.runner.cancel();
+    const sizes = sizesOf(this.served), before = this.brush;
+    this.about.textContent = `${this.served.shape.join(" × ")}, ${describe(this.served)}`;
+    this.settings.use(this.served);
+    this.brush = new Brush(sizes);
+    if (before) Object.assign(this.brush, { tool: before.tool, radius: before.radius });
+    this.inkField.hidden = sizes.depth === 3;
+    this.colourField.hidden = sizes.depth !== 3;
+    this.undone = [];
+    this.undoButton.disabled = true;
+    this.values = new Int32Array(sizes.width * sizes.height * sizes.depth).fill(MASKED);
+    this.cursor = [Math.floor(sizes.width / 2), Math.floor(sizes.height / 2)];
+    this.put([]);
+    this.dip();
+    this.draw();
+  }
+
+  /** The ink of the pen. */
+  dip() {
+    const { depth, largest } = this.brush.sizes, hex = Number.parseInt(this.colour.value.slice(1), 16);
+    const bytes = depth === 3 ? [hex >> 16, (hex >> 8) & 255, hex & 255] : [Number(this.ink.value)];
+    this.brush.ink = bytes.map((value) => Math.round((value / 255) * largest));
+  }
+
+  // ------------------------------------------------------------------------------------------- drawing
+
+  point(event) {
+    const at = this.canvas.getBoundingClientRect(), { width, height } = this.brush.sizes;
+    return [((event.clientX - at.left) / at.width) * width, ((event.clientY - at.top) / at.height) * height];
+  }
+
+  down(event) {
+    if (event.button !== 0) return;
+    this.canvas.setPointerCapture(event.pointerId);
+    this.remember();
+    this.stroke = this.point(event);
+    this.brush.stroke(this.values, this.stroke, this.stroke);
+    this.draw();
+  }
+
+  moveTo(event) {
+    if (this.stroke === null) return;
+    const to = this.point(event);
+    this.brush.stroke(this.values, this.stroke, to);
+    this.stroke = to;
+    this.draw();
+  }
+
+  key(event) {
+    const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
+    const { width, height } = this.brush.sizes;
+    if (event.key === " ") {
+      this.remember();
+      this.brush.dab(this.values, this.cursor[0] + 0.5, this.cursor[1] + 0.5);
+    } else if (dx || dy) {
+      this.cursor = [(this.cursor[0] + dx + width) % width, (this.cursor[1] + dy + height) % height];
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.mark.hidden = false;
+    this.draw();
+  }
+
+  change(to) {
+    this.remember();
+    this.values = this.values.map(to);
+    this.draw();
+  }
+
+  maskWhere(where) {
+    const { sizes } = this.brush, { width, depth } = sizes;
+    this.change((value, i) => {
+      const pixel = Math.floor(i / depth);
+      return where(Math.floor(pixel / width), pixel % width, sizes) ? MASKED : value;
+    });
+  }
+
+  /** Pixels without any ink. */
+  maskBlank() {
+    const { depth } = this.brush.sizes, { values } = this;
+    const blank = (pixel) => values.subarray(pixel * depth, (pixel + 1) * depth).every((value) => value <= 0);
+    this.change((value, i) => (blank(Math.floor(i / depth)) ? MASKED : value));
+  }
+
+  fillPaper() {
+    this.change((value) => (value === MASKED ? 0 : value));
+  }
+
+  clearPaper() {
+    this.change(() => 0);
+  }
+
+  draw() {
+    const { sizes } = this.brush, { width, height, depth } = sizes;
+    paint(this.canvas, sizes, this.values);
+    const left = this.values.filter((value) => value === MASKED).length / depth;
+    this.told.textContent = `${left} of ${width * height} pixels for the model`;
+    this.mark.style.setProperty("left", `${(100 * this.cursor[0]) / width}%`);
+    this.mark.style.setProperty("top", `${(100 * this.cursor[1]) / height}%`);
+    this.mark.style.setProperty("width", `${100 / width}%`);
+    this.mark.style.setProperty("height", `${100 / height}%`);
+  }
+
+  // ------------------------------------------------------------------------------------------- running
+
+  async run() {
+    if (!this.values.includes(MASKED)) return fail(new Refused("nothing is masked: choose what the model should fill"));
+    const base = Array.from(this.values, (value) => ({ id: value === MASKED ? null : value, text: null }));
+    const body = { ...this.settings.body(), tokens: base.map((place) => place.id), n: this.settings.n };
+    const trajectory = new Trajectory(this.served, base, body.n, body);
+    this.remember();
+    this.put([...this.shelf.cards.filter((card) => card.pinned), ...cardsOf(trajectory)]);
+    this.player.load(trajectory, true);
+    const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
+    if (!trajectory.last) this.put(this.shelf.cards.filter((card) => card.trajectory !== trajectory));
+    else if (!done) this.player.finish();
+  }
+
+  cancel() {
+    this.runner.cancel();
+  }
+
+  actions() {
+    return {
+      pin: (card) => this.put(this.shelf.cards.map((other) => (other.key === card.key ? { ...other, pinned: !other.pinned } : other))),
+      remove: (card) => {
+        this.remember();
+        this.put(this.shelf.cards.filter((other) => other.key !== card.key));
+      },
+      replay: (card) => this.player.load(card.trajectory, false),
+      goOn: (card) => {
+        this.remember();
+        this.values = Int32Array.from(finalOf(card), (place) => place.id ?? MASKED);
+        this.draw();
+        this.canvas.scrollIntoView({ block: "nearest" });
+        say("Going on from this variant");
+      },
+    };
+  }
+
+  put(cards) {
+    this.results.hidden = cards.length === 0;
+    this.shelf.use(cards);
+  }
+
+  cardView() {
+    const canvas = make("canvas", { class: "picture", role: "img", "aria-label": "Picture" });
+    const draw = ({ trajectory, sample }, frame) => {
+      const places = trajectory.state(sample, frame), sizes = sizesOf(trajectory.model);
+      const tint = (pixel) => {
+        const place = places[pixel * sizes.depth];
+        return place.since > 0 && place.id !== null ? ofStep(trajectory.share(place.since)) : null;
+      };
+      paint(canvas, sizes, places.map((place) => place.id ?? MASKED), this.byStep.checked ? tint : undefined);
+    };
+    return { root: canvas, draw };
+  }
+
+  // ---------------------------------------------------------------------------------------------- undo
+
+  remember() {
+    this.undone.push({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
+    if (this.undone.length > 100) this.undone.shift();
+    this.undoButton.disabled = false;
+  }
+
+  undo() {
+    const before = this.undone.pop();
+    if (before === undefined) return;
+    this.runner.cancel();
+    this.values = before.values;
+    this.player.load(before.trajectory, false);
+    this.put(before.cards);
+    this.draw();
+    this.undoButton.disabled = this.undone.length === 0;
+    say("Undone");
+  }
+
+  move(by) {
+    this.player.move(by);
+  }
+}

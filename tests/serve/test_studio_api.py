@@ -1,0 +1,96 @@
+"""What the page asks beside trajectories: texts as tokens, tokens as texts, what a model can do."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from unmask.run import load
+from unmask.sampling import SAMPLERS
+from unmask.serve import application
+
+
+@pytest.fixture(scope="module")
+def client(letters, subwords, pictures):
+    runs = {"letters": letters, "subwords": subwords, "pictures": pictures}
+    with TestClient(application({name: load(run) for name, run in runs.items()})) as found:
+        yield found
+
+
+def asked(client, path, **body):
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(client, path, **body):
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 400
+    return answer.json()["error"]["message"]
+
+
+def test_gaps_are_null(client):
+    found = asked(client, "tokens", model="letters", text="aA____bB", gaps=True)
+    assert [token["text"] for token in found] == ["a", "A", None, None, None, None, "b", "B"]
+    assert [token["id"] is None for token in found] == [False, False, True, True, True, True, False, False]
+    assert len(asked(client, "tokens", model="subwords", text="the [MASK:3] sat", gaps=True)) == 5
+    assert all(token["id"] is not None for token in asked(client, "tokens", model="subwords", text="the ____ sat"))
+    assert asked(client, "tokens", model="letters", text="", gaps=True) == []
+
+
+def test_gaps_have_a_limit(client):
+    said = refused(client, "tokens", model="letters", text="a[MASK:99999999999]", gaps=True)
+    assert said == "a gap is too large: got 99999999999, allowed is at most 2048 tokens; ask for fewer"
+
+
+@pytest.mark.parametrize("text", ["the cat sat", "naïve 😀😀 “mat”", "ï", ""])
+def test_pieces_make_up_the_text(client, text):
+    tokens = asked(client, "tokens", model="subwords", text=text)
+    assert "".join(token["text"] for token in tokens) == text
+    found = asked(client, "text", model="subwords", tokens=[token["id"] for token in tokens])
+    assert found == {"text": text, "pieces": [token["text"] for token in tokens]}
+
+
+def test_a_gap_breaks_a_character(client):
+    ids = [token["id"] for token in asked(client, "tokens", model="subwords", text="ï")]
+    assert len(ids) == 2
+    found = asked(client, "text", model="subwords", tokens=[ids[0], None, ids[1]])
+    assert found["pieces"] == ["\ufffd", None, "\ufffd"]
+
+
+def test_unknown_tokens_are_refused(client):
+    assert refused(client, "text", model="letters", tokens=[10**30]).startswith("no such token: got 1000")
+    assert refused(client, "alternatives", model="letters", tokens=[None], place=0, token=99).startswith(
+        "no such token"
+    )
+    assert refused(client, "text", model="pictures", tokens=[1]).startswith("this model knows no text")
+
+
+def test_the_chosen_token_is_among_its_alternatives(client):
+    body = {"model": "letters", "tokens": [0, None], "place": 1}
+    everything = {row["id"]: row["probability"] for row in asked(client, "alternatives", **body, count=50)}
+    assert sum(everything.values()) == pytest.approx(1)
+    rarest = min(everything, key=everything.__getitem__)
+    found = asked(client, "alternatives", **body, count=2, token=rarest)
+    assert [row["id"] for row in found][2:] == [rarest]
+    assert found[2]["probability"] == pytest.approx(everything[rarest], rel=1e-4)
+
+
+def test_models_say_what_the_page_must_know(client):
+    models = {model["id"]: model for model in client.get("/api/models").json()}
+    assert [models[name]["kind"] for name in ("letters", "subwords", "pictures")] == ["text", "text", "picture"]
+    assert models["letters"]["alphabet"] == "ABCDabcd"
+    assert models["subwords"]["alphabet"] is None
+    assert models["subwords"]["subwords"]
+    assert models["pictures"]["classes"] == ["0", "1", "2"]
+
+
+def test_every_sampler_on_offer_works(client):
+    for model in client.get("/api/models").json()[:1]:
+        names = [sampler["name"] for sampler in model["samplers"]]
+        assert model["sampler"] in names
+        assert "thinning" in SAMPLERS
+        assert "thinning" not in names, "it is for polynomial schedules"
+        for name in names:
+            body = {"model": model["id"], "tokens": [0, None, None, 1], "sampler": name, "steps": 2}
+            answer = client.post("/api/trajectory", json=body)
+            assert answer.status_code == 200, (name, answer.text)
+            assert "event: end" in answer.text
