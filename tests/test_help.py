@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import several
 from unmask.cli.main import COMMANDS, GROUPS, main
 
 ROOT = Path(__file__).parent.parent
@@ -92,24 +93,6 @@ PLACES = {
     "narrow": {"COLUMNS": "8"},
     "dumb": {"TERM": "dumb"},
 }
-
-
-SEVERAL = """
-import json, sys
-from unmask.cli.main import main
-for words in json.loads(sys.argv[1]):
-    print("###", flush=True)
-    try:
-        code = main(words)
-    except SystemExit as stop:
-        code = stop.code
-    print(f"exit {code}", flush=True)
-"""
-
-
-def several(*commands):
-    """A process that runs one command after another: starting is what takes the time."""
-    return [sys.executable, "-c", SEVERAL, json.dumps([[str(word) for word in words] for words in commands])]
 
 
 FEW = ("--draws", 1, "--repeats", 2)

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import unmask
 from tests.hub_server import serving
+from tests.processes import several
 from tests.small_models import trained
 from unmask.cli.main import main
 from unmask.run import Exported, Run, export, find
@@ -108,8 +109,9 @@ def test_every_kind_of_data_can_be_exported(request, tmp_path, fixture):
     assert main(["eval", str(done.folder), "--data", str(folder.parent / "data"), "--sequences", "2", "--json"]) == 0
 
 
-def test_the_commands_take_an_export(letters, model, tmp_path):
+def test_the_commands_take_an_export(letters, model, tmp_path, monkeypatch):
     """In a folder of its own, away from run and data; what is measured goes below the present folder."""
+    monkeypatch.chdir(tmp_path)
     data = letters.parent / "data"
     small = ["--samplers", "ancestral", "--steps", "2", "-n", "4", "--json"]
     for words in (
@@ -121,8 +123,7 @@ def test_the_commands_take_an_export(letters, model, tmp_path):
         ["compare", model, letters, "--data", data, "--sequences", 2],
         ["frontier", model, "--data", data, *small],
     ):
-        done = run(*words, cwd=tmp_path)
-        assert done.returncode == 0, f"{words}: {done.stderr}"
+        assert main([str(word) for word in words]) == 0, words
     assert names(model) == FILES
     assert names(tmp_path / "results" / "letters") == ["evals", "frontier"]
 
@@ -268,6 +269,7 @@ DAMAGE = {
     "config: no path": (_changed("config.json", data=3), "names a path: got 3"),
     "config: words for numbers": (_network(layers="many"), "describes no network"),
     "config: a huge network": (_network(width=2**24), "do not fit its configuration"),
+    "config: endless layers": (_network(layers=10**9), "describes no network: got 1000000000"),
     "config: no network": (_network(width=-4), "allowed is"),
     "vocabulary: not JSON": (_text("vocabulary.json", "<html>"), "vocabulary.json is damaged"),
     "vocabulary: elsewhere": (_text("vocabulary.json", json.dumps(ELSEWHERE)), "unknown kind of vocabulary: got file"),
@@ -360,20 +362,25 @@ def test_what_the_hub_may_object_is_one_line(model, hub):
     no_token = {name: value for name, value in hub.environment.items() if name != "HF_TOKEN"}
     nobody = hub.environment | {"HF_ENDPOINT": "http://127.0.0.1:9"}
     offline = hub.environment | {"HF_HUB_OFFLINE": "1"}
-    for words, environment, said in (
-        (["push", model, "someone/m"], no_token, "HF_TOKEN"),
-        (["push", model, "someone/m"], nobody, "the hub cannot be reached"),
-        (["push", model, "someone/m"], offline, "the hub cannot be reached"),
-        (["push", model, "no name"], hub.environment, "this is no name of a repository: got no name"),
-        (["push", model, "alone"], hub.environment, "allowed is OWNER/NAME"),
-        (["sample", "hub:someone/m"], nobody, "the hub cannot be reached"),
-        (["sample", "hub:someone/m"], hub.environment, "someone/m is not on the hub"),
-        (["sample", "hub:someone/other"], hub.environment, "is not a model of unmask: got no config.json"),
+    push, sample = ["push", model, "someone/m"], ["sample", "hub:someone/m"]
+    away = "the hub cannot be reached"
+    names = {
+        "this is no name of a repository: got no name": ["push", model, "no name"],
+        "allowed is OWNER/NAME": ["push", model, "alone"],
+        "someone/m is not on the hub": sample,
+        "is not a model of unmask: got no config.json": ["sample", "hub:someone/other"],
+    }
+    for environment, commands, said in (
+        (no_token, [push], ["HF_TOKEN"]),
+        (nobody, [push, sample], [away, away]),
+        (offline, [push, sample], [away, away]),
+        (hub.environment, names.values(), names),
     ):
-        done = run(*words, env=environment)
-        assert done.returncode == 2, words
-        assert said in done.stderr, words
-        assert done.stderr.count("\n") == 1, done.stderr
+        done = subprocess.run(several(*commands), capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.count("exit 2") == len(said)
+        lines = done.stderr.splitlines()
+        assert len(lines) == len(said), done.stderr
+        assert all(words in line for words, line in zip(said, lines, strict=True)), done.stderr
 
 
 def test_pushed_to_a_folder(letters, model, tmp_path, capsys):

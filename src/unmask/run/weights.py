@@ -11,13 +11,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..mistakes import fail
+from ..mistakes import fail, require
 
 if TYPE_CHECKING:
     from ..training import Method
     from .config import RunConfig
 
 Tensors = dict[str, Tensor]
+_DEEPEST = 4096
+"""Layers that a configuration may ask for: more would only keep us busy."""
 ABOUT = "unmask"
 """The one entry beside the tensors: with several, their order would not be the same every time."""
 
@@ -51,6 +53,9 @@ def about(path: Path) -> dict[str, str]:
 def skeleton(config: "RunConfig", source: Path) -> "Method":
     """The method of a configuration around a network that takes no memory."""
     try:
+        deep = max(getattr(config.network, name, 0) for name in ("layers", "blocks"))
+        do = "get the file again"
+        require(deep <= _DEEPEST, f"{source} describes no network", got=deep, allowed=f"<= {_DEEPEST} layers", do=do)
         with torch.device("meta"):
             network = config.network.build()
         return config.method.build(network)
