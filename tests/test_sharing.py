@@ -102,7 +102,8 @@ def test_every_method_can_be_exported(letters, tmp_path, method):
 
 
 @pytest.mark.parametrize("fixture", ["pictures", "molecules", "subwords"])
-def test_every_kind_of_data_can_be_exported(request, tmp_path, fixture):
+def test_every_kind_of_data_can_be_exported(request, tmp_path, monkeypatch, fixture):
+    monkeypatch.chdir(tmp_path)
     folder = request.getfixturevalue(fixture)
     done = export(find(folder), tmp_path / "m", dtype="bf16")
     assert unmask.load(done.folder).facts == Run(folder).facts
