@@ -109,11 +109,11 @@ def draw_laws(seed: int, console: Console, vocab_size: int = 50_257, draws: int 
 
     generator = torch.Generator().manual_seed(seed)
     rows, prob = logits.float().expand(batch, -1), torch.full((batch,), unmask_prob)
-    batches = track(
-        range(draws // batch), "float32 draws", console=console, transient=True, disable=not console.is_terminal
-    )
-    shape = (batch, vocab_size + 1)
-    theirs = torch.cat([legacy_joint_gumbel(rows, prob, torch.rand(shape, generator=generator)) for _ in batches])
+    theirs, u = torch.empty(draws, dtype=torch.long), torch.empty(batch, vocab_size + 1)
+    starts = range(0, draws, batch)  # into memory that is there already: in pieces, it would fill up with holes
+    for start in track(starts, "float32 draws", console=console, transient=True):
+        torch.rand(u.shape, generator=generator, out=u)
+        theirs[start : start + batch] = legacy_joint_gumbel(rows, prob, u)
 
     def law(name: str, tokens: Tensor) -> DrawLaw:
         kept, rare = unmask_prob * (1 - probs[rare_from:].sum()), unmask_prob * probs[rare_from:].sum()
