@@ -77,7 +77,6 @@ export class Board {
   }
 
   useModel() {
-    this.view.root.classList.toggle("letters", !this.how.model().subwords);
     this.read();
   }
 
@@ -200,6 +199,7 @@ export class Board {
   }
 
   draw() {
+    this.view.root.classList.toggle("letters", !this.how.model().subwords);
     this.view.draw(this.places.map(({ text, masked }) => ({ text, kind: masked ? "masked" : "given", marked: masked })));
     const masks = this.places.filter((place) => place.masked).length;
     this.empty.hidden = this.places.length > 0;

@@ -219,8 +219,8 @@ export class Draw {
     this.put([...this.shelf.cards.filter((card) => card.pinned), ...cardsOf(trajectory)]);
     this.player.load(trajectory, true);
     const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
-    if (!trajectory.last) this.put(this.shelf.cards.filter((card) => card.trajectory !== trajectory));
-    else if (!done) this.player.finish();
+    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack();
+    else if (!done && this.player.trajectory === trajectory) this.player.finish();
   }
 
   cancel() {
@@ -269,6 +269,14 @@ export class Draw {
     this.undone.push({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
     if (this.undone.length > 100) this.undone.shift();
     this.undoButton.disabled = false;
+  }
+
+  /** Nothing came of a run: its cards go, those before it are there again. */
+  takeBack() {
+    const before = this.undone.pop();
+    this.player.load(before.trajectory, false);
+    this.put(before.cards);
+    this.undoButton.disabled = this.undone.length === 0;
   }
 
   undo() {

@@ -35,6 +35,7 @@ export class TokenView {
       onpointermove: (event) => this.over(event),
       onpointerup: () => this.up(),
       onpointercancel: () => this.abandon(),
+      onclick: (event) => this.tapped(event),
       onpointerleave: () => how.leave?.(),
       onkeydown: (event) => this.key(event),
       onfocusin: (event) => this.focused(event),
@@ -105,6 +106,12 @@ export class TokenView {
     this.how.choose(places, on);
   }
 
+  /** Fingers do not hover. */
+  tapped(event) {
+    const place = this.placeOf(event.target);
+    if (place !== null && event.pointerType !== "mouse") this.how.look?.(place, this.root.children[place]);
+  }
+
   abandon() {
     this.drag = null;
     this.preview();
@@ -163,8 +170,9 @@ export class TokenView {
   }
 }
 
-/** A token's text: the space that it begins with stays outside of its box. */
+/** A token's text: the space that it begins with stays outside of its box, a new line has a sign in one. */
 export function inked(text) {
+  if (/^\n+$/.test(text)) return [make("span", { class: "ink newline" }, "⏎".repeat(text.length)), text];
   const space = text.trim() === "" ? "" : text.slice(0, text.length - text.trimStart().length);
   return [space, make("span", { class: "ink" }, text.slice(space.length))].filter((part) => part !== "");
 }

@@ -43,7 +43,7 @@ export class Write {
       make(
         "p", { class: "legend" },
         make("span", { class: "swatch masked", "aria-hidden": "true" }), "masked", scale, "revealed first to last",
-        make("span", { class: "hint" }, "Rest on a token for its alternatives; click tokens to mask and regenerate them."),
+        make("span", { class: "hint" }, "Rest on or tap a token for its alternatives; click tokens to mask and regenerate them."),
       ),
       this.shelf.root,
     );
@@ -106,8 +106,8 @@ export class Write {
     this.player.load(trajectory, true);
     const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
     if (done) await this.mend(trajectory);
-    if (!trajectory.last) this.put(this.shelf.cards.filter((card) => card.trajectory !== trajectory));
-    else if (!done) this.player.finish();
+    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack();
+    else if (!done && this.player.trajectory === trajectory) this.player.finish();
   }
 
   /** Characters that consist of several tokens are known only when all of these are. */
@@ -242,6 +242,14 @@ export class Write {
     this.undone.push({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
     if (this.undone.length > MOST_UNDONE) this.undone.shift();
     this.undoButton.disabled = false;
+  }
+
+  /** Nothing came of a run: its cards go, those before it are there again. */
+  takeBack() {
+    const before = this.undone.pop();
+    this.player.load(before.trajectory, false);
+    this.put(before.cards);
+    this.undoButton.disabled = this.undone.length === 0;
   }
 
   undo() {
