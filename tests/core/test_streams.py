@@ -77,3 +77,11 @@ def test_forks_are_new_and_independent_of_the_index_type():
     first, second = streams.fork("a").uniform(4), streams.fork("a").uniform(4)
     assert not torch.equal(first, second)
     assert torch.equal(first, Streams(0, torch.arange(3, dtype=torch.int32)).fork("a").uniform(4))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+def test_several_calls_in_one_go(shape):
+    one, other = Streams(3, torch.tensor([4, 0, 9]), step=2), Streams(3, torch.tensor([4, 0, 9]), step=2)
+    apart = [one.uniform(*shape) for _ in range(4)]
+    together = [other.uniform(*shape), *other.uniforms(3, *shape)]
+    assert all(torch.equal(a, b) for a, b in zip(apart, together, strict=True))

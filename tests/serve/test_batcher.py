@@ -1,6 +1,6 @@
 """Calls made together give what single calls give."""
 
-import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,6 +19,16 @@ def noisy(config):
         for parameter in network.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     return network.requires_grad_(False)
+
+
+def at_once(batcher, ask, inputs):
+    """All are members before the first of them has its turn."""
+    with ThreadPoolExecutor(len(inputs)) as pool:
+        with batcher._turn:
+            found = [pool.submit(ask, given) for given in inputs]
+            while batcher._members < len(inputs):
+                time.sleep(0.001)
+        return [future.result(timeout=30) for future in found]
 
 
 NETWORKS = {
@@ -43,15 +53,12 @@ def test_together_as_alone(name):
         )
         for shape in shapes
     ]
-    everyone = threading.Barrier(len(inputs))
 
     def ask(given):
         with batcher.member():
-            everyone.wait()
             return batcher(*given)
 
-    with ThreadPoolExecutor(len(inputs)) as pool:
-        found = list(pool.map(ask, inputs))
+    found = at_once(batcher, ask, inputs)
     batcher.close()
     for features, given in zip(found, inputs, strict=True):
         torch.testing.assert_close(features, network.features(*given), rtol=1e-4, atol=1e-5)
@@ -63,16 +70,13 @@ def test_a_step_waits_for_all_and_no_longer():
     """Two members make one call for both; when one has left, the other is not kept waiting."""
     network, sizes = noisy(TransformerConfig(V, 1, 2, 16)), []
     batcher = Batcher(network, torch.device("cpu"), told=sizes.append)
-    both = threading.Barrier(2)
 
     def ask(times):
         with batcher.member():
-            both.wait()
             for _ in range(times):
                 batcher(torch.zeros(1, 4, dtype=torch.long), torch.ones(1))
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(ask, (2, 5)))
+    at_once(batcher, ask, (2, 5))
     batcher.close()
     assert sizes == [2, 2, 1, 1, 1]
 

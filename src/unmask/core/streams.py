@@ -97,24 +97,29 @@ class Streams:
 
     def uniform(self, *shape: int) -> Tensor:
         """Float64 uniforms [B, *shape] on the open interval (0, 1): odd multiples of 2^-53, never 0 or 1."""
-        count = math.prod(shape)
+        (u,) = self.uniforms(1, *shape)
+        return u
+
+    def uniforms(self, calls: int, *shape: int) -> list[Tensor]:
+        """What so many calls of `uniform` give, in one go."""
+        count, first = math.prod(shape), self._calls
+        self._calls += calls
         if HAVE_TRITON and self.device.type == "cuda":
-            u = philox_kernel.uniform(self.index, self._calls, self.step, self.seed, count)
-            self._calls += 1
-            return u.view(len(self), *shape)
+            numbers = range(first, first + calls)
+            found = [philox_kernel.uniform(self.index, call, self.step, self.seed, count) for call in numbers]
+            return [u.view(len(self), *shape) for u in found]
         block = torch.arange((count + 1) // 2, device=self.device)  # a block is two uniforms
         index = self.index[:, None]
         words = philox(
             (
-                block[None, :].expand(len(self), -1),
-                torch.full_like(index, self._calls),
+                block.expand(calls, len(self), -1),
+                torch.arange(first, first + calls, device=self.device)[:, None, None],
                 index & _LOW32,
                 torch.full_like(index, self.step),
             ),
             (self.seed & _LOW32, self.seed >> 32),
         )
-        self._calls += 1
-        a, b, c, d = (w.expand(len(self), len(block)) for w in words)
+        a, b, c, d = (w.expand(calls, len(self), len(block)) for w in words)
         bits = torch.stack([(a >> 6 << 26) | (b >> 6), (c >> 6 << 26) | (d >> 6)], dim=-1)  # 52 bits each
         u = (bits.double() + 0.5) * 2.0**-52
-        return u.flatten(1)[:, :count].reshape(len(self), *shape)
+        return list(u.flatten(2)[..., :count].reshape(calls, len(self), *shape))

@@ -66,7 +66,7 @@ def _by_chance(
     check_grid(grid)
     for step, (t, s) in enumerate(pairwise(grid.tolist())):
         now, then, own = times(t, x), times(s, x), streams.at(step)
-        where, what = own.uniform(*x.shape[1:]), own.uniform(*x.shape[1:])
+        where, what = own.uniforms(2, *x.shape[1:])
         chances = chance(then, now).view(-1, *[1] * (x.ndim - 1))
         chosen = (x == process.mask_id) & (where < chances)
         x = put(x, chosen, _tokens(predict, x, now, chosen, what))
@@ -81,7 +81,7 @@ def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, st
     for block in range(int(number[-1]) + 1):
         for step, (t, s) in enumerate(pairwise(grid.tolist())):
             now, then, own = times(t, x), times(s, x), streams.at(block * steps + step)
-            where, what = own.uniform(x.shape[1]), own.uniform(x.shape[1])
+            where, what = own.uniforms(2, x.shape[1])
             chances = process.schedule.unmask_prob(then, now)[:, None]
             chosen = (x == process.mask_id) & (number == block) & (where < chances)
             x = put(x, chosen, _tokens(predict, x, now, chosen, what))

@@ -31,7 +31,7 @@ def first_hitting(
     mask = x == process.mask_id
     while bool(mask.any()):
         own, left = streams.at(step), number(mask)
-        u, order, what = own.uniform(tokens_per_call), own.uniform(*x.shape[1:]), own.uniform(*x.shape[1:])
+        u, (order, what) = own.uniform(tokens_per_call), own.uniforms(2, *x.shape[1:])
         count = left.clamp(max=tokens_per_call)
         hits = u.log() / (left[:, None] - torch.arange(tokens_per_call, device=x.device)).clamp(min=1)
         passed = torch.where(torch.arange(tokens_per_call, device=x.device) < count[:, None], hits, 0.0).cumsum(1)
@@ -54,8 +54,7 @@ def thinning(predict: Predictor, process: Process, x: Tensor, grid: Tensor, stre
     mask = x == process.mask_id
     while bool(mask.any()):
         own, left = streams.at(step), number(mask)
-        u, accept, order = own.uniform(), own.uniform(), own.uniform(*x.shape[1:])
-        what = own.uniform(*x.shape[1:])
+        (u, accept), (order, what) = own.uniforms(2), own.uniforms(2, *x.shape[1:])
         log_t = torch.where(left > 0, log_t + u.log() / (left.clamp(min=1) * largest), log_t)
         proposed = highest(order.masked_fill(~mask, -1.0), left.clamp(max=1))
         logits = predict(x, log_t.exp(), proposed)

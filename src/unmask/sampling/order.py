@@ -129,7 +129,7 @@ def _by_score(
     start = number(x == process.mask_id)
     for step, (now, then, keep) in enumerate(_steps(process, x, grid, start)):
         own, mask = streams.at(step), x == process.mask_id
-        what, u = own.uniform(*x.shape[1:]), own.uniform(*x.shape[1:])
+        what, u = own.uniforms(2, *x.shape[1:])
         wanted = (number(mask) - keep).clamp(min=0)
         asked = mask & (wanted > 0).view(-1, *[1] * (x.ndim - 1))
         chosen = torch.zeros_like(mask)

@@ -117,7 +117,7 @@ def _remasking(
     free, written_with = x == process.mask_id, torch.full(x.shape, torch.inf, dtype=torch.float64, device=x.device)
     for step, (t, s) in enumerate(pairwise(grid.tolist())):
         now, then, own = times(t, x), times(s, x), streams.at(step)
-        where, what, back = (own.uniform(*x.shape[1:]) for _ in range(3))
+        where, what, back = own.uniforms(3, *x.shape[1:])
         mask = x == process.mask_id
         sigma, chance = _chances(process, now, then, rule, free & ~mask, mask, written_with)
         chosen, hidden = mask & (where < chance), back < sigma

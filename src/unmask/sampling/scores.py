@@ -46,7 +46,7 @@ def _by_scores(
     check_grid(grid)
     for step, (t, s) in enumerate(pairwise(grid.tolist())):
         now, then, own, mask = times(t, x), times(s, x), streams.at(step), x == process.mask_id
-        where, what = own.uniform(*x.shape[1:]), own.uniform(*x.shape[1:])
+        where, what = own.uniforms(2, *x.shape[1:])
         chosen = torch.zeros_like(mask)
         if mask.any():
             total, tokens = _sums_and_tokens(predict.ask(x, now, mask), what[mask])

@@ -37,7 +37,7 @@ class Batcher:
         self._network, self._device, self._rows, self._told = network, device, rows, told
         self._replayed = Replayed(network)
         self._ragged = isinstance(network, Transformer) and not network.fixed_shape
-        self._change = threading.Condition()
+        self._change, self._turn = threading.Condition(), threading.Lock()
         self._waiting: list[_Call] = []
         self._members = 0
         self._closed = False
@@ -46,20 +46,27 @@ class Batcher:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """Within the block, the others wait for our calls."""
+        """Within the block, the others wait for our calls, and only one of us works at a time: many threads that all
+        compute a little get into each other's way, and it is little beside what the network computes.
+        """
         self._count(1)
         try:
-            yield
+            with self._turn:
+                yield
         finally:
             self._count(-1)
 
     def __call__(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
         """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]; only by a member."""
         call = _Call(x, t, label)
-        with self._change:
-            self._waiting.append(call)
-            self._change.notify_all()
-        call.done.wait()
+        self._turn.release()
+        try:
+            with self._change:
+                self._waiting.append(call)
+                self._change.notify_all()
+            call.done.wait()
+        finally:
+            self._turn.acquire()
         if call.error is not None:
             raise call.error
         return call.result
@@ -85,6 +92,8 @@ class Batcher:
                 calls, self._waiting = self._waiting, []
             for group in grouped(calls, self._rows, self._ragged):
                 self._answer(group)
+            for call in calls:  # all at once: whoever goes on takes the cores that the network computes with
+                call.done.set()
 
     def _answer(self, calls: list[_Call]) -> None:
         try:
@@ -98,8 +107,6 @@ class Batcher:
         except BaseException as error:  # whoever asked must hear of it, or would wait for ever
             for call in calls:
                 call.error = error
-        for call in calls:
-            call.done.set()
 
     def _features(self, calls: list[_Call]) -> Tensor:
         longest = max(call.x.shape[1] for call in calls)
