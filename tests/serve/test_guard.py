@@ -1,7 +1,7 @@
 """A server among strangers: keys, sizes, nonsense, clients that go away, a full queue, and its end."""
 
 import json
-import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import openai
 import pytest
+
+from unmask.cli.main import main
 
 from .conftest import serving
 
@@ -142,22 +144,34 @@ def test_stopped_it_finishes_what_runs(named_models):
             httpx.get(f"{address}/healthz")
 
 
-def refused(*words, **environment):
-    command = [sys.executable, "-m", "unmask", "serve", *map(str, words)]
-    found = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=os.environ | environment, check=False
-    )
-    assert found.returncode == 2
-    assert found.stdout == ""
-    assert found.stderr.count("\n") == 1
-    return found.stderr
+def refused(capsys, *words):
+    assert main(["serve", *map(str, words)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err
 
 
-def test_bad_input_is_one_line(named_models, tmp_path):
+def test_bad_input_is_one_line(named_models, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("UNMASK_API_KEY", raising=False)
     model = named_models[0]
-    assert "a public address needs an API key" in refused(model, "--host", "0.0.0.0", UNMASK_API_KEY="")  # noqa: S104
-    assert "no such port" in refused(model, "--port", "99999")
+    assert "a public address needs an API key" in refused(capsys, model, "--host", "0.0.0.0")  # noqa: S104
+    assert "no such port" in refused(capsys, model, "--port", 99999)
     with socket.create_server(("127.0.0.1", 0)) as busy:
-        assert "Address already in use" in refused(model, "--port", busy.getsockname()[1])
-    assert "is not a" in refused(tmp_path)
-    assert "queue is not positive" in refused(model, "--queue", "0")
+        assert "Address already in use" in refused(capsys, model, "--port", busy.getsockname()[1])
+    assert "is not a run or a model" in refused(capsys, tmp_path, "--port", 0)
+    assert "queue is not positive" in refused(capsys, model, "--queue", 0)
+
+
+def test_a_damaged_model_is_not_served(letters, tmp_path):
+    """In a real process: it says what is wrong, and nothing listens."""
+    shutil.copytree(letters, tmp_path / "run")
+    for weights in tmp_path.rglob("*.safetensors"):
+        weights.write_bytes(weights.read_bytes()[:100])
+    command = [sys.executable, "-m", "unmask", "serve", str(tmp_path / "run"), "--port", "0", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "is damaged" in done.stderr
+    assert "has no checkpoint yet" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

@@ -1,51 +1,21 @@
 """The studio in a real browser, on a real server with models that take seconds to train."""
 
-import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 import torch
 
 from unmask.core import Cosine, Geometric, Linear, Polynomial, cosine_grid, uniform_grid
 
+from .conftest import serving
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium found: install the system's package")
 expect = sync_api.expect
 TEXT = "aAbBcCdDaAbBcCdD"
-
-
-@contextmanager
-def serving(folders, environment=None):
-    """A server of these folders on any port, and its address."""
-    command = [sys.executable, "-m", "unmask", "serve", *map(str, folders), "--port", "0", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    try:
-        yield json.loads(process.stdout.readline())["address"]
-    finally:
-        process.terminate()
-        process.wait(30)
-        process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory, letters, subwords, pictures):
-    folder = tmp_path_factory.mktemp("served")
-    for name, run in {"letters": letters, "subwords": subwords, "pictures": pictures}.items():
-        (folder / name).symlink_to(run)
-    return [folder / name for name in ("letters", "subwords", "pictures")]
-
-
-@pytest.fixture(scope="module")
-def address(folders):
-    with serving(folders) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -479,9 +449,9 @@ def test_errors_are_one_line(watched):
     assert texts(tab.locator(".results")) == before
 
 
-def test_the_key_is_asked_for_and_kept(watched, folders):
+def test_the_key_is_asked_for_and_kept(watched, named_models):
     watched.refusals = True
-    with serving(folders[:1], os.environ | {"UNMASK_API_KEY": "secret"}) as address:
+    with serving(named_models[0], UNMASK_API_KEY="secret") as (address, _):
         watched.address = address
         page = watched.page
         page.goto(address)
@@ -504,3 +474,11 @@ def test_the_page_may_ask_only_its_server(watched):
     script = watched.page.request.get(f"{watched.address}/studio/main.js")
     assert script.headers["content-security-policy"].startswith("default-src 'self';")
     assert watched.page.request.get(f"{watched.address}/studio/../app.py").status == 404
+
+
+def test_the_reference_of_the_api_is_a_page_of_ours(watched):
+    """FastAPI's own loads scripts from elsewhere."""
+    watched.page.goto(f"{watched.address}/docs")
+    routes = watched.page.locator("#routes section")
+    expect(routes.filter(has_text="POST /v1/completions").locator("tr", has_text="max_tokens")).to_have_count(1)
+    assert routes.count() >= 10

@@ -15,28 +15,32 @@ def run(models: tuple[str, ...], host: str, port: int, limits: dict[str, int], a
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         extra(module, "serve", "the server")
     from unmask.serve import Limits
-    from unmask.serve.server import check_address, serve
+    from unmask.serve.server import listen, serve
 
     key = os.environ.get("UNMASK_API_KEY") or None
-    check_address(host, key)
     for name, value in limits.items():
         require(value >= 1, f"{name} is not positive", got=value, allowed=">= 1", do="raise it")
-    loaded = {name_of(path, models): load(path, average=average) for path in models}
-    console = Console()
+    with listen(host, port, key) as listening:  # before anything large is loaded
+        loaded = {name_of(model, models): load(model, average=average) for model in models}
 
-    def ready(address: str) -> None:
-        if as_json:
-            print(json.dumps({"address": address, "models": list(loaded)}), flush=True)
-            return
-        console.print(f"studio      {address}", highlight=False)
-        console.print(
-            f"completions {address}/v1/completions (OpenAI's clients: base_url {address}/v1)", highlight=False
-        )
-        console.print(f"API         {address}/docs", highlight=False)
-        console.print(f"models      {', '.join(loaded)}; Ctrl-C stops", highlight=False)
+        def ready(address: str) -> None:
+            say = _as_json if as_json else _as_text
+            say(address, list(loaded))
 
-    serve(loaded, host=host, port=port, key=key, limits=Limits(**limits), ready=ready)
+        serve(loaded, listening, key=key, limits=Limits(**limits), ready=ready)
     return 0
+
+
+def _as_json(address: str, models: list[str]) -> None:
+    print(json.dumps({"address": address, "models": models}), flush=True)
+
+
+def _as_text(address: str, models: list[str]) -> None:
+    console = Console(highlight=False)
+    console.print(f"studio      {address}")
+    console.print(f"completions {address}/v1/completions (OpenAI's clients: base_url {address}/v1)", soft_wrap=True)
+    console.print(f"API         {address}/docs")
+    console.print(f"models      {', '.join(models)}; Ctrl-C stops", soft_wrap=True)
 
 
 def name_of(model: str, others: tuple[str, ...]) -> str:

@@ -1,6 +1,5 @@
 """Training in a folder: wiring, logs, previews, and a checkpoint whenever it ends."""
 
-import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -104,7 +103,7 @@ def _train(
     with world.first_only() as ours:
         run = Run.start(folder, config) if ours else Run(folder)
     with ExitStack() as stack:
-        done = trainer.resume(warn=lambda mistake: print(mistake, file=sys.stderr))
+        done = trainer.resume()
         vocabulary, facts = run.vocabulary, run.facts
         wanted = (metrics_file, *(SINKS[name] for name in log)) if world.first else ()
         sinks = [stack.enter_context(sink(run, done)) for sink in wanted]

@@ -54,7 +54,9 @@ def application(
         for one in served.values():
             one.engine.close()
 
-    app = FastAPI(title="unmask", version=__version__, lifespan=lifespan, redoc_url=None, responses=_REFUSALS)
+    app = FastAPI(
+        title="unmask", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, responses=_REFUSALS
+    )
     app.include_router(completions.router(served))
     app.include_router(studio_api.router(served))
     _add_pages(app, metrics, served)
@@ -79,6 +81,11 @@ def _add_pages(app: FastAPI, metrics: Metrics, served: dict[str, Served]) -> Non
     @app.get("/", include_in_schema=False)
     def studio() -> FileResponse:
         return FileResponse(STUDIO / "index.html", headers=_PAGE_HEADERS)
+
+    @app.get("/docs", include_in_schema=False)
+    def reference() -> FileResponse:
+        """Ours, since FastAPI's own page loads its scripts from elsewhere."""
+        return FileResponse(STUDIO / "reference.html", headers=_PAGE_HEADERS)
 
     app.mount("/studio", _StudioFiles(directory=STUDIO), name="studio")
 

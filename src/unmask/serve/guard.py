@@ -13,9 +13,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-_OPEN = ("/healthz", "/metrics", "/docs", "/openapi.json", "/favicon.ico")
-"""Needs no key: health and figures for those that watch over it, and the pages, which hold no secret."""
 _GUARDED = ("/v1/", "/api/")
+"""What needs the key; health, figures and the pages hold no secret."""
 
 
 class TooLargeError(Exception):

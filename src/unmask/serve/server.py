@@ -18,22 +18,19 @@ _FINISH = 30
 
 def serve(
     models: dict[str, Model],
+    listening: socket.socket,
     *,
-    host: str,
-    port: int,
     key: str | None,
     limits: Limits,
     ready: Callable[[str], object] = id,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; then finish what runs. `ready` is told the address. Port 0: any free one."""
-    check_address(host, key)
-    listening = listen(host, port)
-    address, found = listening.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    hosts = ["localhost", "127.0.0.1", "[::1]", host] if is_loopback(host) else None
+    """Serve until SIGINT or SIGTERM; then finish what runs. `ready` is told the address."""
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    hosts = ["localhost", "127.0.0.1", "[::1]", shown] if is_loopback(host) else None
     app = application(models, limits, key=key, hosts=hosts)
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_FINISH, lifespan="on")
-    ready(f"http://{shown}:{found}")
+    ready(f"http://{shown}:{port}")
     uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -45,8 +42,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def check_address(host: str, key: str | None) -> None:
-    """Others may reach the server only with a key."""
+def listen(host: str, port: int, key: str | None) -> socket.socket:
+    """A socket that listens there; others may reach it only with a key. Port 0: any that is free."""
     require(
         is_loopback(host) or bool(key),
         "a public address needs an API key",
@@ -54,18 +51,18 @@ def check_address(host: str, key: str | None) -> None:
         allowed="127.0.0.1 without one",
         do="set UNMASK_API_KEY, or listen on 127.0.0.1",
     )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
     require(0 <= port < 65536, "no such port", got=port, allowed="0..65535", do="leave it out for 8000")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
-        if os.name == "posix":
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(512)
+        try:
+            if os.name == "posix":
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(512)
+        except OSError:
+            found.close()
+            raise
     except OSError as error:
         fail(
             f"cannot listen on {host}:{port}",

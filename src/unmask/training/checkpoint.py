@@ -10,6 +10,7 @@ checkpoints/step-00001000/
 import json
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -123,7 +124,12 @@ def load_weights(path: Path, average: bool = True, device: torch.device | str = 
     return load_file(_file(path, "average" if average else "weights"), str(device))
 
 
-def newest(folder: Path, warn: Callable[[str], None] = print) -> Path | None:
+def to_stderr(warning: str) -> None:
+    """So that what a program reads from us stays as it is."""
+    print(warning, file=sys.stderr)
+
+
+def newest(folder: Path, warn: Callable[[str], None] = to_stderr) -> Path | None:
     """The newest whole checkpoint; damaged ones are named and passed over. None if there is none."""
     for path in sorted(folder.glob("step-*"), reverse=True):
         try:

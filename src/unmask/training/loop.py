@@ -177,7 +177,7 @@ class Trainer:
         self._late: Launched | None = None
         self._clock = time.perf_counter()
 
-    def resume(self, warn: Callable[[str], None] = print) -> int:
+    def resume(self, warn: Callable[[str], None] = checkpoint.to_stderr) -> int:
         """Go to the newest whole checkpoint, if there is one; returns the steps done."""
         path = self.world.told(checkpoint.newest(self.folder, warn) if self.world.first else None)
         if path is not None:
