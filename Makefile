@@ -32,7 +32,7 @@ demo: $(READY)
 	@$(BIN)/unmask demo $(DEMO)
 
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

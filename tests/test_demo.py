@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from unmask.cli.demo import exactness
+from unmask.cli.demo.stage import Stage
 
 ROOT = Path(__file__).parent.parent
 
@@ -19,8 +23,8 @@ def demo(*arguments):
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
-    """Of a whole demo, trained for a moment only."""
-    done = demo("--json", "--steps", 40, "--out", tmp_path_factory.mktemp("demo"))
+    """Of a demo, trained for a moment only, without what takes long."""
+    done = demo("--json", "--steps", 40, "--skip", "exact", "--out", tmp_path_factory.mktemp("demo"))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return json.loads(done.stdout)
@@ -34,15 +38,25 @@ def test_a_model_of_shakespeare(figures):
     assert [len(text) for text in figures["train"]["samples"]] == [64, 64]
 
 
-def test_tight_bounds_and_a_float32_draw_that_loses_rare_tokens(figures):
+def test_tight_bounds():
     """Within 5 standard errors."""
-    for bound in figures["exact"]["bounds"]:
-        assert bound["largest_gap"] < (1e-10 if bound["name"] != "geometric" else 1e-3)
-        assert abs(bound["bits_per_token"] - bound["true_bits_per_token"]) < 5 * bound["standard_error"] + 1e-3
-    ours, legacy = figures["exact"]["draws"]
-    assert ours["p_value"] > 1e-3 > legacy["p_value"]
-    assert legacy["rare"] < 0.5 * legacy["expected_rare"]
-    assert ours["rare"] > 0.9 * ours["expected_rare"]
+    for bound in exactness.tight_bounds(0):
+        assert bound.largest_gap < (1e-10 if bound.name != "geometric" else 1e-3)
+        assert abs(bound.bits_per_token - bound.true_bits_per_token) < 5 * bound.standard_error + 1e-3
+
+
+def test_a_float32_draw_loses_rare_tokens():
+    """A smaller vocabulary than the demo's, which shows it as well."""
+    ours, legacy = exactness.draw_laws(0, Console(quiet=True), vocab_size=16_384, draws=64_000)
+    assert ours.p_value > 1e-3 > legacy.p_value
+    assert legacy.rare < 0.5 * legacy.expected_rare
+    assert ours.rare > 0.9 * ours.expected_rare
+
+
+def test_the_part_on_exactness(tmp_path, capsys):
+    found = exactness.show(Stage(tmp_path, 0, 1, None, Console()), draws=640)
+    assert len(found["bounds"]) == 5
+    assert "joint float32" in capsys.readouterr().out
 
 
 def test_make_demo_runs():

@@ -22,8 +22,10 @@ def wheel(tmp_path_factory):
 def test_wheel_holds_the_package_and_its_licence(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     packaged = {name for name in names if name.startswith("unmask/")}
-    sources = {f"unmask/{p.relative_to(ROOT / 'src/unmask').as_posix()}" for p in (ROOT / "src/unmask").rglob("*.py")}
-    assert packaged == sources | {"unmask/py.typed", "unmask/data/corpus/shakespeare.txt.xz"}
+    source = ROOT / "src/unmask"
+    files = [*source.rglob("*.py"), *(source / "serve/studio").iterdir(), *(source / "models").glob("*/*")]
+    named = {f"unmask/{path.relative_to(source).as_posix()}" for path in files}
+    assert packaged == named | {"unmask/py.typed", "unmask/data/corpus/shakespeare.txt.xz"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

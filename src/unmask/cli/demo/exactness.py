@@ -53,8 +53,8 @@ class DrawLaw:
     p_value: float
 
 
-def show(stage: Stage) -> dict[str, Any]:
-    """Two tables."""
+def show(stage: Stage, draws: int = 48_000) -> dict[str, Any]:
+    """Two tables; so many float32 draws."""
     console = stage.console
     console.print("With the exact denoiser the bound must equal −log p(x) for every x:")
     bounds = tight_bounds(stage.seed)
@@ -64,7 +64,7 @@ def show(stage: Stage) -> dict[str, Any]:
         "of tokens and mask together loses rare tokens; unmask draws positions first:",
         soft_wrap=True,
     )
-    laws = draw_laws(stage.seed, console)
+    laws = draw_laws(stage.seed, console, draws=draws)
     console.print(_laws_table(laws))
     return {"bounds": [asdict(b) for b in bounds], "draws": [asdict(d) for d in laws]}
 
