@@ -4,10 +4,12 @@ import asyncio
 import threading
 import time
 from contextlib import aclosing
+from dataclasses import asdict, fields
 
 import pytest
 import torch
 
+from unmask.cli.serving_commands import Serve
 from unmask.run import Sampling, load
 from unmask.serve.engine import BusyError, Engine, Limits
 
@@ -91,3 +93,13 @@ def test_mistakes_come_back(model):
         asyncio.run(drained(engine, model.blank(1, 0), Sampling(sampler="ancestrale")))
     assert engine.pending == 0
     engine.close()
+
+
+def test_the_flags_begin_with_the_limits_of_the_library():
+    """The command may not import it for its help, so both name them."""
+    flags = {field.name: field.default for field in fields(Serve)}
+    limits = asdict(Limits())
+    assert {name: flags[name] for name in flags.keys() & limits.keys()} == {
+        name: limits[name] for name in flags.keys() & limits.keys()
+    }
+    assert flags.keys() & limits.keys() == limits.keys() - {"body"}

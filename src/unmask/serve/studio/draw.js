@@ -3,10 +3,10 @@
 import { Shelf, cardsOf, finalOf } from "./cards.js";
 import { gradient, ofStep } from "./colour.js";
 import { button, field, make } from "./dom.js";
-import { icon } from "./icons.js";
 import { Refused } from "./api.js";
 import { describe, fail, ofKind, offer, say } from "./page.js";
 import { Brush, MASKED, MASKS, paint, sizesOf } from "./picture.js";
+import { Past } from "./past.js";
 import { Player } from "./player.js";
 import { Runner } from "./runner.js";
 import { Settings } from "./settings.js";
@@ -17,7 +17,6 @@ const TOOLS = [["pen", "Pen", "draws ink, which stays"], ["paper", "Paper", "dra
 export class Draw {
   constructor() {
     this.models = ofKind("picture");
-    this.undone = [];
     this.stroke = null;
     this.cursor = [0, 0];
     this.model = make("select", { onchange: () => this.useModel() });
@@ -28,7 +27,7 @@ export class Draw {
     this.player = new Player(() => this.shelf.draw());
     this.byStep = make("input", { type: "checkbox", onchange: () => this.shelf.draw() });
     this.shelf = new Shelf({ player: this.player, view: () => this.cardView(), actions: this.actions() });
-    this.undoButton = button(icon("undo"), () => this.undo(), { class: "icon", disabled: true, "aria-label": "Undo", title: "Undo (Ctrl Z)" });
+    this.past = new Past(() => this.undo());
     this.canvas = this.makeCanvas();
     this.mark = make("span", { class: "cursor", hidden: true, "aria-hidden": "true" });
     this.told = make("span", { class: "told" });
@@ -65,7 +64,7 @@ export class Draw {
       make(
         "div", { class: "work" },
         make("section", { class: "board drawing", "aria-label": "Drawing" }, make("div", { class: "easel" }, this.canvas, this.mark), this.tools()),
-        make("div", { class: "go" }, this.runner.root, this.undoButton), this.results,
+        make("div", { class: "go" }, this.runner.root, this.past.button), this.results,
       ),
       make(
         "details", { class: "side", open: matchMedia("(min-width: 60rem)").matches },
@@ -113,8 +112,7 @@ export class Draw {
     if (before) Object.assign(this.brush, { tool: before.tool, radius: before.radius });
     this.inkField.hidden = sizes.depth === 3;
     this.colourField.hidden = sizes.depth !== 3;
-    this.undone = [];
-    this.undoButton.disabled = true;
+    this.past.forget();
     this.values = new Int32Array(sizes.width * sizes.height * sizes.depth).fill(MASKED);
     this.cursor = [Math.floor(sizes.width / 2), Math.floor(sizes.height / 2)];
     this.put([]);
@@ -266,28 +264,24 @@ export class Draw {
   // ---------------------------------------------------------------------------------------------- undo
 
   remember() {
-    this.undone.push({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
-    if (this.undone.length > 100) this.undone.shift();
-    this.undoButton.disabled = false;
+    this.past.keep({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
   }
 
   /** Nothing came of a run: its cards go, those before it are there again. */
   takeBack() {
-    const before = this.undone.pop();
+    const before = this.past.take();
     this.player.load(before.trajectory, false);
     this.put(before.cards);
-    this.undoButton.disabled = this.undone.length === 0;
   }
 
   undo() {
-    const before = this.undone.pop();
+    const before = this.past.take();
     if (before === undefined) return;
     this.runner.cancel();
     this.values = before.values;
     this.player.load(before.trajectory, false);
     this.put(before.cards);
     this.draw();
-    this.undoButton.disabled = this.undone.length === 0;
     say("Undone");
   }
 

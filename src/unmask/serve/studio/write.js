@@ -6,19 +6,17 @@ import { bars, bubble, hideBubble } from "./bubble.js";
 import { Shelf, cardsOf, finalOf, idsOf } from "./cards.js";
 import { css, gradient, ofStep } from "./colour.js";
 import { button, copy, count, field, find, make } from "./dom.js";
-import { icon } from "./icons.js";
 import { describe, fail, ofKind, offer, say } from "./page.js";
+import { Past } from "./past.js";
 import { Player } from "./player.js";
 import { Runner } from "./runner.js";
 import { Settings } from "./settings.js";
 import { TokenView } from "./tokens.js";
 import { Trajectory } from "./trajectory.js";
 
-const MOST_UNDONE = 100;
 
 export class Write {
   constructor() {
-    this.undone = [];
     this.models = ofKind("text");
     this.model = make("select", { onchange: () => this.useModel() });
     this.about = make("span", { class: "help" });
@@ -27,7 +25,7 @@ export class Write {
     this.player = new Player(() => this.shelf.draw());
     this.board = new Board({ remember: () => this.remember(), model: () => this.served, look: (...where) => this.look(...where) });
     this.shelf = new Shelf({ player: this.player, view: (card) => this.cardView(card), actions: this.actions() });
-    this.undoButton = button(icon("undo"), () => this.undo(), { class: "icon", disabled: true, "aria-label": "Undo", title: "Undo (Ctrl Z)" });
+    this.past = new Past(() => this.undo());
     this.root = this.layout();
     offer(this.model, this.models);
     this.useModel();
@@ -49,7 +47,7 @@ export class Write {
     );
     return make(
       "div", { class: "columns" },
-      make("div", { class: "work" }, this.board.root, make("div", { class: "go" }, this.runner.root, this.undoButton), this.results),
+      make("div", { class: "work" }, this.board.root, make("div", { class: "go" }, this.runner.root, this.past.button), this.results),
       make(
         "details", { class: "side", open: matchMedia("(min-width: 60rem)").matches },
         make("summary", {}, "Model and sampler"), field("Model", this.model, this.about), this.settings.root,
@@ -239,21 +237,18 @@ export class Write {
   // ----------------------------------------------------------------------------------------------- undo
 
   remember() {
-    this.undone.push({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
-    if (this.undone.length > MOST_UNDONE) this.undone.shift();
-    this.undoButton.disabled = false;
+    this.past.keep({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
   }
 
   /** Nothing came of a run: its cards go, those before it are there again. */
   takeBack() {
-    const before = this.undone.pop();
+    const before = this.past.take();
     this.player.load(before.trajectory, false);
     this.put(before.cards);
-    this.undoButton.disabled = this.undone.length === 0;
   }
 
   undo() {
-    const before = this.undone.pop();
+    const before = this.past.take();
     if (before === undefined) return;
     this.runner.cancel();
     this.model.value = before.model;
@@ -261,7 +256,6 @@ export class Write {
     this.board.restore(before.board);
     this.player.load(before.trajectory, false);
     this.put(before.cards);
-    this.undoButton.disabled = this.undone.length === 0;
     say("Undone");
   }
 
