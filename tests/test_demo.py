@@ -12,6 +12,7 @@ from rich.console import Console
 
 from unmask.cli.demo import exactness
 from unmask.cli.demo.stage import Stage
+from unmask.run.places import shipped
 
 ROOT = Path(__file__).parent.parent
 
@@ -73,7 +74,8 @@ def test_make_demo_runs():
     unigram = float(re.search(r"letter frequencies +([\d.]+)", done.stdout)[1])
     bits, error = map(float, re.search(r"masked diffusion.* ([\d.]+) ± ([\d.]+)", done.stdout).groups())
     assert bits + 10 * error < unigram - 0.4  # clearly below
-    assert "unmask serve demo digits" in done.stdout
+    assert ("unmask serve demo digits" in done.stdout) == ({"demo", "digits"} <= set(shipped()))  # what is named, is
+    assert "unmask serve" in done.stdout
 
 
 @pytest.mark.parametrize(

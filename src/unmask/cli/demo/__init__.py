@@ -46,9 +46,11 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
             fail("no such part", got=name, allowed=", ".join(PARTS), do="name one of them")
     if text is not None and not text.is_file():
         fail("no such text", got=text, allowed="a file of text", do="check the path")
+    there: set[str | None] = {None, *shipped()}
+    if text is not None and "demo" not in there:
+        fail("no model to go on from", got="a package without demo", allowed="one with it", do="leave --text out")
     Streams(seed, 1)  # complain of a seed now, not after a minute
     stage = Stage(out, seed, steps, text, Console(quiet=as_json, highlight=False))
-    there = {None, *shipped()}
     wanted = {name: part for name, part in PARTS.items() if name not in skip and part.model in there}
     figures: dict[str, Any] = {}
     for number, (name, part) in enumerate(wanted.items(), start=1):
@@ -58,19 +60,26 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
         except StoppedError:
             return train.STOPPED
         stage.console.print()
-    _name_next(stage)
+    _name_next(stage, there)
     if as_json:
         print(json.dumps(figures, indent=2))
     return 0
 
 
-def _name_next(stage: Stage) -> None:
-    say = stage.console.print
-    say("Next, after source .venv/bin/activate if you came by make:")
-    for line in (
+def _name_next(stage: Stage, there: set[str | None]) -> None:
+    """Commands that work as they stand: with the shipped models where there are, else with the one just trained."""
+    shipped_ones = (
         'unmask infill demo "The door opened, and ____ came in." -n 3',
         "unmask serve demo digits            # a studio in the browser",
         "unmask train --start demo --data data/my --out runs/my",
-        "unmask --help",
-    ):
-        say(f"  {line}", soft_wrap=True)
+    )
+    run = stage.out / "run"
+    trained_one = (
+        f'unmask infill {run} "To be or ______" -n 3',
+        f"unmask serve {run}            # a studio in the browser",
+        "unmask data prepare my.txt --out data/my",
+        "unmask train --data data/my --out runs/my",
+    )
+    stage.console.print("Next, after source .venv/bin/activate if you came by make:")
+    for line in (*(shipped_ones if {"demo", "digits"} <= there else trained_one), "unmask --help"):
+        stage.console.print(f"  {line}", soft_wrap=True)

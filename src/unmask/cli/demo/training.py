@@ -72,7 +72,7 @@ def _go_on(stage: Stage) -> tuple[list[Row], Path]:
 
 
 def _train(config: RunConfig, run: Path, stage: Stage) -> None:
-    stage.console.print(train.describe(config, (_LENGTH,)))
+    stage.console.print(train.describe(config, (_LENGTH,)), soft_wrap=True)
     if train.train_shown(config, run, (), stage.console) is not None:
         raise StoppedError
 
