@@ -55,6 +55,18 @@ def test_a_new_network_predicts_uniformly(build, shape):
     torch.testing.assert_close(nelbo(logits, x_0, draw).total, truth, rtol=1e-6, atol=0)
 
 
+def test_a_tied_table_is_read_at_both_ends():
+    """Few parameters more than without a head; the mask and what rounds the table up are no outputs."""
+    network, (x, t, label) = transformer(tied=True), inputs((24,))
+    assert network.head_parameters() == [network.embedding.weight]
+    headless = sum(p.numel() for p in transformer().parameters()) - transformer().output.weight.numel()
+    assert sum(p.numel() for p in network.parameters()) - headless == (64 - (V + 1)) * 16
+    assert network(x, t, label).shape == (4, 24, V)
+    network(x, t, label).sum().backward()
+    assert network.embedding.weight.grad[:V].abs().min() > 0
+    assert network.embedding.weight.grad[V + 1 :].abs().max() == 0
+
+
 @every_kind
 def test_head_of_features_is_the_network(build, shape):
     network, (x, t, label) = awake(build()), inputs(shape)

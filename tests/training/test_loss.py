@@ -29,9 +29,10 @@ ESTIMATORS = {
 }
 
 
-def network(seed=0):
+def network(seed=0, tied=False):
     torch.manual_seed(seed)
-    net = Transformer(TransformerConfig(V, layers=1, heads=2, width=16, conditioning=Conditioning(time=True)))
+    time = Conditioning(time=True)
+    net = Transformer(TransformerConfig(V, layers=1, heads=2, width=16, tied=tied, conditioning=time))
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -53,9 +54,10 @@ def logits(request):
 
 @pytest.mark.usefixtures("logits")
 @pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
-@pytest.mark.parametrize("chunk", [None, 1, 7, 10_000])
-def test_chunks_change_neither_value_nor_gradient(estimator, chunk):
-    net = network()
+@pytest.mark.parametrize(("chunk", "tied"), [(None, False), (1, False), (7, False), (7, True), (10_000, True)])
+def test_chunks_change_neither_value_nor_gradient(estimator, chunk, tied):
+    """A tied table has gradients from both of its ends."""
+    net = network(tied=tied)
     x_0 = (Streams(0, 6).uniform(20) * V).long()
     draw = estimator.draw(x_0, Streams(1, 6))
     features = net.features(estimator.process.hide(x_0, draw.mask), draw.t.double())

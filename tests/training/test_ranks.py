@@ -80,8 +80,8 @@ def test_gradient_accumulation(text, alone, tmp_path, parallel):
     assert_same_curve(tmp_path / "run", alone)
 
 
-def test_learned_schedules_and_muon(text, tmp_path):
-    flags = ("--method", "genmd4", "--optimizer", "muon")
+def test_learned_schedules_muon_and_a_tied_table(text, tmp_path):
+    flags = ("--method", "genmd4", "--optimizer", "muon", "--tied")
     run(text, tmp_path / "one", 1, *flags)
     run(text, tmp_path / "two", 2, "--parallel", "fsdp", *flags)
     assert_same_curve(tmp_path / "two", tmp_path / "one")

@@ -98,10 +98,13 @@ def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = Fa
 
 
 def output_map(width: int, vocab_size: int) -> nn.Linear:
-    """Features → logits, starting at zero. The rows are rounded up to a multiple of 64, which matrix units like better;
-    what lies beyond the vocabulary is cut off and never learns.
-    """
-    return linear(width, -(-vocab_size // 64) * 64, zero=True)
+    """Features → logits, starting at zero. What lies beyond the vocabulary is cut off and never learns."""
+    return linear(width, rounded_up(vocab_size), zero=True)
+
+
+def rounded_up(rows: int) -> int:
+    """To a multiple of 64, which matrix units like better."""
+    return -(-rows // 64) * 64
 
 
 def draw_channels(rate: float, branches: int, width: int, streams: Streams) -> Tensor | None:

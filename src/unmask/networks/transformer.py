@@ -26,6 +26,7 @@ from .network import (
     maybe_checkpoint,
     output_map,
     per_branch,
+    rounded_up,
 )
 
 
@@ -46,6 +47,8 @@ class TransformerConfig:
     """Predict each token from those before it alone (autoregressive models)."""
     block: int = 0
     """Blocks of so many tokens see themselves and those before them (block diffusion); 0: all sees all."""
+    tied: bool = False
+    """One table for embeddings and output: a small model with many tokens has more left for its layers."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
@@ -240,7 +243,10 @@ def blocks_seen(length: int, block: int, pair: bool, device: torch.device) -> Te
 
 
 class Transformer(Network):
-    """Tokens → embeddings → blocks → norm; the head is a linear map that starts at zero: uniform predictions."""
+    """Tokens → embeddings → blocks → norm; the head is a linear map that starts at zero: uniform predictions.
+
+    A tied head is the table of the embeddings, and starts near zero.
+    """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -248,7 +254,8 @@ class Transformer(Network):
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         self.sees_time, self.fixed_shape = config.conditioning.time, config.positions > 0
         self.causal, self.block = config.causal, config.block
-        self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
+        tokens = config.vocab_size + 1  # the mask is the last
+        self.embedding = nn.Embedding(rounded_up(tokens) if config.tied else tokens, config.width)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
         if self.places is not None:
@@ -258,7 +265,7 @@ class Transformer(Network):
         conditioned = config.conditioning.any
         self.condition = Condition(config.conditioning, config.condition_width) if conditioned else None
         self.modulation = zero_map(config.condition_width, 2 * config.width) if conditioned else None
-        self.output = output_map(config.width, config.vocab_size)
+        self.output = None if config.tied else output_map(config.width, config.vocab_size)
 
     def features(
         self,
@@ -336,8 +343,8 @@ class Transformer(Network):
         return () if factors is None else (factors,)
 
     def head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)[..., : self.vocab_size]
-        return logits
+        logits = F.linear(features, self.embedding.weight) if self.output is None else self.output(features)
+        return logits[..., : self.vocab_size]
 
     def head_parameters(self) -> list[nn.Parameter]:
-        return list(self.output.parameters())
+        return list((self.embedding if self.output is None else self.output).parameters())
