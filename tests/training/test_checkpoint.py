@@ -16,7 +16,8 @@ def snapshot(step, size=5):
     generator = torch.Generator().manual_seed(step)
     weights = {"a.weight": torch.randn(size, 3, generator=generator), "b": torch.randn(4, generator=generator)}
     average = {k: v + 1 for k, v in weights.items()}
-    optimizer = {"a.exp_avg": torch.randn(size, 3, generator=generator), "a.step": torch.tensor(float(step))}
+    moments = torch.randn(3, size, generator=generator).T  # laid out otherwise, as convolutions' are on a GPU
+    optimizer = {"a.exp_avg": moments, "a.step": torch.tensor(float(step))}
     return Snapshot(step, weights, average, optimizer, {"best": 1.5})
 
 
@@ -103,6 +104,7 @@ def test_killed_while_saving_a_whole_checkpoint_remains(tmp_path):
         folder.mkdir()
         process = subprocess.Popen([sys.executable, "-c", SAVE_FOREVER, str(folder)])
         while not list(folder.glob("step-*")):
+            assert process.poll() is None
             time.sleep(0.01)
         time.sleep(0.3 + delay)
         os.kill(process.pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ from torch import nn
 
 from unmask.networks import Conditioning, Transformer, TransformerConfig
 from unmask.training import Average, OptimizerConfig, RateConfig, build_optimizer, rate_factor
+from unmask.training.muon import Muon
 from unmask.training.optimizer import hidden_matrices
 
 
@@ -58,6 +59,22 @@ def test_muon_takes_the_hidden_matrices_only():
     assert len(hidden) == 2 * 4  # per block: qkv, attention out, mlp in, mlp out
     seeing = Transformer(TransformerConfig(7, layers=2, heads=2, width=16, conditioning=Conditioning(time=True)))
     assert len(hidden_matrices(seeing)) == 2 * 4  # adaLN and the time's own layers stay with AdamW
+
+
+def test_muon_of_alike_matrices_together_is_that_of_each():
+    """PyTorch's own, to the rounding of bf16: tall, wide and square matrices, with momentum and weight decay."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(24, 8), (8, 24), (24, 8), (16, 16), (8, 24)]
+    ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    steppers = [kind(own, lr=0.1, weight_decay=0.3) for kind, own in ((Muon, ours), (torch.optim.Muon, theirs))]
+    for _ in range(4):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = b.grad = torch.randn(a.shape, generator=generator)
+        for stepper in steppers:
+            stepper.step()
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a - 1).abs().max() > 0.1
+        torch.testing.assert_close(a, b, rtol=0, atol=0.1 * 0.01)
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

@@ -72,7 +72,8 @@ def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
                     save_file({k: v.detach().contiguous() for k, v in put_together.items()}, _file(partial, name))
         with _one_process(), _plainly(target):
             writer = HuggingFaceStorageWriter(str(partial / OPTIMIZER), save_distributed=True)
-            save_sharded(snapshot.optimizer, storage_writer=writer, no_dist=world.size == 1)
+            moments = {k: v.contiguous() for k, v in snapshot.optimizer.items()}  # channels may lie last on a GPU
+            save_sharded(moments, storage_writer=writer, no_dist=world.size == 1)
         with world.first_only() as ours, _plainly(target):
             if ours:
                 _finish(partial, target, snapshot)

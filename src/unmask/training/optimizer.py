@@ -13,6 +13,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimi
 
 from ..mistakes import require
 from ..networks.network import HiddenLayer
+from .muon import Muon
 
 _BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True)
 
@@ -98,7 +99,7 @@ def _muon(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optim
     hidden = hidden_matrices(network)
     chosen = {id(p) for p in hidden}
     rest = [p for p in network.parameters() if p.requires_grad and id(p) not in chosen]
-    muon = torch.optim.Muon(hidden, lr=config.muon_rate, weight_decay=config.weight_decay, momentum=0.95)
+    muon = Muon(hidden, lr=config.muon_rate, weight_decay=config.weight_decay, momentum=0.95)
     return [muon, _adamw_over(config, rest, network)]
 
 
