@@ -1,7 +1,7 @@
 """Muon (Jordan et al., 2024), the matrices of one shape treated together.
 
-PyTorch's takes one matrix after the other, some thirty small kernels for each: for a network of a few million weights
-that takes longer than the forward and the backward pass together.
+PyTorch's takes one matrix after the other, some thirty small kernels for each: where the matrices are small, a device
+waits for them to be launched.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,15 @@ class Muon(torch.optim.Muon):
         """One update; sharded matrices are left to PyTorch, which gathers them one by one."""
         if any(isinstance(p, DTensor) for group in self.param_groups for p in group["params"]):
             return super().step(closure)  # type: ignore[no-untyped-call]
+        found = None
         if closure is not None:
             with torch.enable_grad():
-                closure()
+                found = closure()
         for group in self.param_groups:
             learning = [p for p in group["params"] if p.grad is not None]
             for _, alike in groupby(sorted(learning, key=_shape), key=_shape):
                 self._step_together(list(alike), group)
-        return None
+        return found
 
     def _step_together(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
         rate, momentum = group["lr"], group["momentum"]
