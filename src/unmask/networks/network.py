@@ -34,6 +34,8 @@ class Network(nn.Module, ABC):
     """The size of the blocks that it reads one after the other; 0: it sees everything."""
     fixed_shape: bool = True
     """Whether it knows rows of one shape only (pictures, molecules) and not sequences of any length."""
+    ragged: bool = False
+    """Whether `features` takes `lengths`, of rows that differ."""
 
     @abstractmethod
     def parts(self) -> list[nn.Module]:

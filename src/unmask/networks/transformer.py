@@ -253,6 +253,7 @@ class Transformer(Network):
         self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         self.sees_time, self.fixed_shape = config.conditioning.time, config.positions > 0
+        self.ragged = not self.fixed_shape
         self.causal, self.block = config.causal, config.block
         tokens = config.vocab_size + 1  # the mask is the last
         self.embedding = nn.Embedding(rounded_up(tokens) if config.tied else tokens, config.width)
