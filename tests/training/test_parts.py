@@ -74,7 +74,7 @@ def test_muon_of_alike_matrices_together_is_that_of_each():
             stepper.step()
     for a, b in zip(ours, theirs, strict=True):
         assert (a - 1).abs().max() > 0.1
-        torch.testing.assert_close(a, b, rtol=0, atol=0.1 * 0.01)
+        torch.testing.assert_close(a, b, rtol=0, atol=0.01)  # four steps of about 0.1
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

@@ -43,9 +43,12 @@ class Muon(torch.optim.Muon):
 
 
 def orthogonal(matrices: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """About U Vᵀ of each matrix U S Vᵀ [M, rows, columns]: X ← aX + (bA + cA²)X with A = X Xᵀ, in bf16."""
+    """About U Vᵀ of each matrix U S Vᵀ [M, rows, columns]: X ← aX + (bA + cA²)X with A = X Xᵀ.
+
+    In bf16 on a GPU; most CPUs have no arithmetic for that, and float32 is many times as fast there.
+    """
     a, b, c = coefficients
-    x = matrices.bfloat16()
+    x = matrices.bfloat16() if matrices.is_cuda else matrices.float()
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.mT
