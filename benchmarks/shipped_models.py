@@ -1,7 +1,7 @@
 """What the card of a shipped model says of it: the bound of held-out data, and samples nobody chose.
 
-    python -m benchmarks.shipped_models demo data/books
-    python -m benchmarks.shipped_models digits data/mnist
+python -m benchmarks.shipped_models demo data/books
+python -m benchmarks.shipped_models digits data/mnist
 """
 
 import sys

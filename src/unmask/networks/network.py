@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +85,9 @@ class HiddenLayer(nn.Module):
 
     Embeddings, output maps and conditioning are not such layers.
     """
+
+    stacked: ClassVar[dict[str, int]] = {}
+    """Maps that are several side by side, by name: queries, keys and values."""
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:
