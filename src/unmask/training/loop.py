@@ -208,10 +208,11 @@ class Trainer:
         self._clock = time.perf_counter()
         while self.done < config.steps:
             launched = self.launch()
-            yield from self.late_reports()
+            before, self._late = self._late, launched  # whoever stops us here still gets the report of what is launched
+            if before is not None:
+                yield self._report(before)
             last = self.done == config.steps
             look, save = last or self.done % config.validate_every == 0, last or self.done % config.save_every == 0
-            self._late = launched
             if look or save or launched.ready is None:
                 for report in self.late_reports():
                     looked = self._looked_after(report, look, save)
