@@ -227,6 +227,23 @@ def methods(*results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
 
 
+def experiments(*results: dict[str, Any]) -> str:
+    """One line per run, the shortest budgets first and the best of them last."""
+    lines = [
+        "| what | parameters | seconds | steps | characters | bits per character | of | seed |",
+        "|---" * 8 + "|",
+    ]
+    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
+        bits, found = r["result"]["bits_per_character"], r["result"]
+        lines.append(
+            f"| `{r['name']}` {r['about']} | {r['parameters'] / 1e6:.0f} M | {r['training_s']:.0f} | {r['steps']:,} "
+            f"| {r['characters'] / 1e6:,.0f} M | {bits['mean']:.4f} ± {bits['error']:.4f} "
+            f"| {found['split']}, {found['sequences']:,} | {r['seed']} |"
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
+    return "\n".join([*lines, "", f"The command of each is in its JSON. {versions}, {results[0]['device']}."])
+
+
 def shipped_bound(result: dict[str, Any]) -> str:
     """The held-out bound in every unit that has a meaning here."""
     found = result["result"]
@@ -316,6 +333,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "evaluations": (evaluations, ("evaluation_text8", "evaluation_mnist")),
     "questions": (questions, ("evaluation_hellaswag",)),
     "methods": (methods, ("methods/*",)),
+    "experiments": (experiments, ("speedrun/*",)),
     "shipped_demo": (shipped_bound, ("shipped_demo",)),
     "shipped_digits": (shipped_bound, ("shipped_digits",)),
     "shipped_writing": (shipped_writing, ("shipped_demo",)),
