@@ -227,6 +227,82 @@ def methods(*results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
 
 
+def experiments(*results: dict[str, Any]) -> str:
+    """One line per run, the shortest budgets first and the best of them last."""
+    lines = [
+        "| what | parameters | seconds | steps | characters | bits per character | of | seed |",
+        "|---" * 8 + "|",
+    ]
+    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
+        bits, found = r["result"]["bits_per_character"], r["result"]
+        lines.append(
+            f"| `{r['name']}` {r['about']} | {r['parameters'] / 1e6:.0f} M | {r['training_s']:.0f} | {r['steps']:,} "
+            f"| {r['characters'] / 1e6:,.0f} M | {bits['mean']:.4f} ± {bits['error']:.4f} "
+            f"| {found['split']}, {found['sequences']:,} | {r['seed']} |"
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
+    return "\n".join([*lines, "", f"The command of each is in its JSON. {versions}, {results[0]['device']}."])
+
+
+def shipped_bound(result: dict[str, Any]) -> str:
+    """The held-out bound in every unit that has a meaning here."""
+    found = result["result"]
+    units = ("bits_per_byte", "bits_per_character", "bits_per_token")
+    lines = ["| | held out |", "|---|---|", f"| tokens | {found['tokens']:,} in {found['sequences']:,} sequences |"]
+    lines += [
+        f"| {unit.replace('_', ' ')} | {found[unit]['mean']:.3f} ± {found[unit]['error']:.3f} |"
+        for unit in units
+        if found.get(unit)
+    ]
+    return "\n".join([*lines, "", source(result)])
+
+
+def shipped_writing(result: dict[str, Any]) -> str:
+    """Samples as quotations, gaps with what was put in."""
+    lines = []
+    for title, kind in (("The model's own law:", "samples"), ("Cooler (`--top-p 0.9`):", "cooler")):
+        lines += [title, ""]
+        for text in result[kind]:
+            lines += [*(f"> {line}".rstrip() for line in text.strip().splitlines()), ""]
+    for text, filled in result["filled"].items():
+        lines += [f"`{text}`", "", *(f"- {answer}" for answer in filled), ""]
+    return "\n".join([*lines, source(result)])
+
+
+def vocabulary_choice(result: dict[str, Any]) -> str:
+    """One row per set-up."""
+    lines = ["| vocabulary and network | parameters | bits per byte, held out |", "|---|---|---|"]
+    lines += [
+        f"| {r['what']} | {r['parameters'] / 1e6:.1f} M | {r['bits_per_byte']['mean']:.3f} ± "
+        f"{r['bits_per_byte']['error']:.3f} |"
+        for r in result["rows"]
+    ]
+    return "\n".join([*lines, "", source(result)])
+
+
+def serving_load(result: dict[str, Any]) -> str:
+    """One row per way of working, and how memory went."""
+    lines = [
+        "| | requests/s | tokens/s | median, s | 95 %, s | 200 | 429 | other |",
+        "|---" * 8 + "|",
+    ]
+    for name, way in (("one at a time", "one_at_a_time"), ("together", "together")):
+        r = result[way]
+        counts = [r["statuses"].get(code, 0) for code in ("200", "429")]
+        other = sum(r["statuses"].values()) - sum(counts)
+        lines.append(
+            f"| {name} | {r['requests_per_s']:.1f} | {r['tokens_per_s']:,.0f} | {r['latency_s']['median']:.1f} "
+            f"| {r['latency_s']['p95']:.1f} | {counts[0]:,} | {counts[1]:,} | {other:,} |"
+        )
+    shared = result["together"]
+    memory = shared["resident_mib"]
+    note = (
+        f"{shared['clients']} clients for {shared['seconds']:.0f} s: {result['times_as_fast']:.1f} times as many "
+        f"tokens. Resident memory after a sixth of the time {memory[2]:,.0f} MiB, at the end {memory[-1]:,.0f} MiB."
+    )
+    return "\n".join([*lines, "", note, source(result)])
+
+
 def protocol_tokens(result: dict[str, Any]) -> str:
     """One row per set."""
     lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
@@ -257,6 +333,12 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "evaluations": (evaluations, ("evaluation_text8", "evaluation_mnist")),
     "questions": (questions, ("evaluation_hellaswag",)),
     "methods": (methods, ("methods/*",)),
+    "experiments": (experiments, ("speedrun/*",)),
+    "shipped_demo": (shipped_bound, ("shipped_demo",)),
+    "shipped_digits": (shipped_bound, ("shipped_digits",)),
+    "shipped_writing": (shipped_writing, ("shipped_demo",)),
+    "vocabulary_choice": (vocabulary_choice, ("vocabulary_choice",)),
+    "serving_load": (serving_load, ("serving_load",)),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
@@ -278,7 +360,8 @@ def filled(text: str) -> str:
 
 def documents() -> list[Path]:
     """The Markdown files that may hold tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    cards = sorted((ROOT / "src/unmask/models").glob("*/README.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *cards]
 
 
 if __name__ == "__main__":

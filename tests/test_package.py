@@ -1,5 +1,6 @@
 """The built wheel, installed alone in a clean environment and used."""
 
+import json
 import subprocess
 import sys
 import sysconfig
@@ -46,7 +47,7 @@ def test_wheel_works_in_a_clean_environment(wheel, tmp_path):
     where, value = done.stdout.splitlines()
     assert Path(where).is_relative_to(site)
     assert value == "0.75"
-    command = subprocess.run(
-        [str(tmp_path / "env" / "bin" / "unmask"), "--version"], capture_output=True, text=True, check=True
-    )
-    assert command.stdout.startswith("unmask ")
+    command = [str(tmp_path / "env" / "bin" / "unmask"), "sample", "demo", "-n", "1", "--length", "24", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    (text,) = json.loads(done.stdout)["texts"]
+    assert len(text.split()) > 5  # words of English

@@ -284,6 +284,7 @@ DAMAGE = {
     "facts: not JSON": (_text("data.json", ""), "data.json is damaged"),
     "facts: no shape": (_changed("data.json", shape=[]), "the shape of a row is wrong"),
     "facts: words": (_changed("data.json", shape=["many"]), "the shape of a row is wrong"),
+    "facts: too large": (_changed("data.json", shape=[1 << 40]), "the shape of a row is wrong"),
     "facts: unknown": (_changed("data.json", more=[1]), "data.json is damaged"),
     "facts missing": (lambda f: (f / "data.json").unlink(), "No such file"),
     **{f"a link: {name}": (_link(name), "leads out of its folder") for name in FILES if name != "README.md"},

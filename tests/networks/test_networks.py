@@ -6,7 +6,18 @@ import pytest
 import torch
 
 from unmask.core import ExactK, Linear, Process, Streams, nelbo
-from unmask.networks import Conditioning, Transformer, TransformerConfig, UNet, UNetConfig, UViT, UViTConfig, cost
+from unmask.networks import (
+    Conditioning,
+    Hourglass,
+    HourglassConfig,
+    Transformer,
+    TransformerConfig,
+    UNet,
+    UNetConfig,
+    UViT,
+    UViTConfig,
+    cost,
+)
 
 BOTH = Conditioning(time=True, classes=3)
 V = 11
@@ -25,7 +36,17 @@ def uvit(conditioning=BOTH, **options):
     return UViT(UViTConfig(V, **sizes, conditioning=conditioning, **options))
 
 
-KINDS = {"transformer": (transformer, (24,)), "unet": (unet, (4, 6, 3)), "uvit": (uvit, (4, 6, 3))}
+def hourglass(conditioning=BOTH, **options):
+    sizes = {"layers": 2, "inner_heads": 2, "inner_width": 24, "outer_layers": 1, "heads": 2, "width": 16}
+    return Hourglass(HourglassConfig(V, **sizes, conditioning=conditioning, **options))
+
+
+KINDS = {
+    "transformer": (transformer, (24,)),
+    "hourglass": (hourglass, (24,)),
+    "unet": (unet, (4, 6, 3)),
+    "uvit": (uvit, (4, 6, 3)),
+}
 every_kind = pytest.mark.parametrize(("build", "shape"), KINDS.values(), ids=KINDS.keys())
 
 
@@ -65,6 +86,17 @@ def test_a_tied_table_is_read_at_both_ends():
     network(x, t, label).sum().backward()
     assert network.embedding.weight.grad[:V].abs().min() > 0
     assert network.embedding.weight.grad[V + 1 :].abs().max() == 0
+
+
+@pytest.mark.parametrize("build", [transformer, hourglass])
+def test_rows_of_different_lengths_side_by_side(build):
+    """Each has the features that it has alone, whatever stands beyond its end."""
+    network, (x, t, label) = awake(build()), inputs((24,))
+    lengths = torch.tensor([24, 17, 4, 1])
+    together = network.features(x, t, label, lengths=lengths)
+    for i, length in enumerate(lengths.tolist()):
+        alone = network.features(x[i : i + 1, :length], t[i : i + 1], label[i : i + 1])
+        torch.testing.assert_close(together[i, :length], alone[0], rtol=1e-4, atol=1e-5)
 
 
 @every_kind

@@ -53,10 +53,10 @@ def test_decay_spares_norms_and_embeddings():
 
 def test_muon_takes_the_hidden_matrices_only():
     net = network()
-    hidden = {id(p) for p in hidden_matrices(net)}
+    hidden = {id(p): parts for p, parts in hidden_matrices(net)}
     assert id(net.output.weight) not in hidden
     assert id(net.embedding.weight) not in hidden
-    assert len(hidden) == 2 * 4  # per block: qkv, attention out, mlp in, mlp out
+    assert sorted(hidden.values()) == [1] * 4 + [2] * 2 + [3] * 2  # per block: attention's and the MLP's out, in, qkv
     seeing = Transformer(TransformerConfig(7, layers=2, heads=2, width=16, conditioning=Conditioning(time=True)))
     assert len(hidden_matrices(seeing)) == 2 * 4  # adaLN and the time's own layers stay with AdamW
 
@@ -66,7 +66,9 @@ def test_muon_of_alike_matrices_together_is_that_of_each():
     generator = torch.Generator().manual_seed(0)
     shapes = [(24, 8), (8, 24), (24, 8), (16, 16), (8, 24)]
     ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
-    steppers = [kind(own, lr=0.1, weight_decay=0.3) for kind, own in ((Muon, ours), (torch.optim.Muon, theirs))]
+    steppers = [
+        kind(own, lr=0.1, weight_decay=0.3) for kind, own in ((Muon, [{"params": ours}]), (torch.optim.Muon, theirs))
+    ]
     for _ in range(4):
         for a, b in zip(ours, theirs, strict=True):
             a.grad = b.grad = torch.randn(a.shape, generator=generator)
@@ -74,7 +76,18 @@ def test_muon_of_alike_matrices_together_is_that_of_each():
             stepper.step()
     for a, b in zip(ours, theirs, strict=True):
         assert (a - 1).abs().max() > 0.1
-        torch.testing.assert_close(a, b, rtol=0, atol=0.1 * 0.01)
+        torch.testing.assert_close(a, b, rtol=0, atol=0.01)  # four steps of about 0.1
+
+
+def test_muon_of_stacked_matrices_is_that_of_their_parts():
+    generator = torch.Generator().manual_seed(0)
+    stacked, single = nn.Parameter(torch.zeros(24, 8)), [nn.Parameter(torch.zeros(8, 8)) for _ in range(3)]
+    stacked.grad = torch.randn(24, 8, generator=generator)
+    for part, gradient in zip(single, stacked.grad.chunk(3), strict=True):
+        part.grad = 5 * gradient  # the size of a gradient does not matter
+    Muon([{"params": [stacked], "parts": 3}], lr=0.1).step()
+    Muon([{"params": single}], lr=0.1).step()
+    torch.testing.assert_close(stacked, torch.cat(list(single)))
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

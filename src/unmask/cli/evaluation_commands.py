@@ -143,8 +143,8 @@ class Score:
     """Show how surprising each token of a text is, as colours.
 
     Bits from the bound, so that they sum to the text's. Examples:
-      unmask score runs/shakespeare "To be or not to be"
-      unmask score runs/shakespeare letter.txt --html letter.html
+      unmask score demo "The captain looked at the banana."
+      unmask score demo letter.txt --html letter.html
     """
 
     model: MODEL
@@ -175,7 +175,7 @@ class Frontier:
     Samplers × steps × temperatures are judged alike, with real data beside them. Text is judged by its variety, by a
     3-gram model of the training data and, with --judge, by generative perplexity and MAUVE; pictures by the distance
     of their features; anything by a checker. Stopped, the same command goes on. Examples:
-      unmask frontier runs/shakespeare --samplers ancestral confidence --steps 8 32 128 -n 32
+      unmask frontier runs/book --samplers ancestral confidence --steps 8 32 128 -n 32
       unmask frontier runs/gpt2 --temperatures 0.8 0.9 1.0 --judge gpt2-large
       unmask frontier runs/cifar --features inception:weights-inception-2015-12-05-6726825d.pth -n 5000
       unmask frontier runs/molecules --checker smiles

@@ -101,7 +101,8 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     if written:
         console.print("wrote " + ", ".join(written), highlight=False)
     each, name = calls / len(rows), model.sampler(sampling)
-    print(f"{len(rows)} samples in {seconds:.1f} s, {each:.1f} network calls each ({name})", file=sys.stderr)
+    number = f"{len(rows)} sample{'s' if len(rows) != 1 else ''}"
+    print(f"{number} in {seconds:.1f} s, {each:.1f} network calls each ({name})", file=sys.stderr)
     return 0
 
 

@@ -88,9 +88,9 @@ class Sample(SamplingFlags):
     """Draw samples from a model; in a terminal, watch it unmask.
 
     They have the model's own law, unless a sampler or a flag says otherwise. Examples:
-      unmask sample runs/shakespeare -n 4 --steps 128
-      unmask sample runs/shakespeare --length 600 --sampler first-hitting --html letter.html
-      unmask sample runs/digits -n 16 --label 7 --guidance 2 --out sevens.png
+      unmask sample demo -n 4 --steps 128
+      unmask sample demo --length 600 --sampler first-hitting --html letter.html
+      unmask sample digits -n 16 --label 7 --guidance 2 --out sevens.png
     """
 
     model: MODEL
@@ -121,9 +121,9 @@ class Infill(SamplingFlags):
     """Fill the gaps of a text, or the masked part of a picture.
 
     Gaps are ____ or [MASK:5]; what is given stays as it is. Examples:
-      unmask infill runs/shakespeare "To be or ______, that is the [MASK:8]."
-      unmask infill runs/shakespeare "My lord, [MASK:40]" "[MASK:40] good night." -n 3
-      unmask infill runs/digits --image seven.png --mask lower-half.png --out completed.png
+      unmask infill demo "The door opened, and ________ came in."
+      unmask infill demo "My dear sir, [MASK:40]" "[MASK:40] good night." -n 3
+      unmask infill digits --image seven.png --mask lower-half.png --out completed.png
     """
 
     model: MODEL

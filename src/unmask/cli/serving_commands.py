@@ -12,7 +12,7 @@ class Serve:
 
     Besides, trajectories step by step, scores, and figures for Prometheus. Only this machine can reach it, unless
     --host names another address, which needs a key in UNMASK_API_KEY. Examples:
-      unmask serve runs/shakespeare
+      unmask serve demo digits
       UNMASK_API_KEY=secret unmask serve runs/shakespeare runs/digits --host 0.0.0.0 --port 80
     """
 

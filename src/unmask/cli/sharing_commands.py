@@ -78,7 +78,7 @@ class Info:
     """Explain any folder of ours: prepared data, a run, a model.
 
     It says what is in it, how it came about, how far it is, and what to do next. Examples:
-      unmask info runs/shakespeare
+      unmask info demo
       unmask info data/book --examples 5
       unmask info hub:someone/shakespeare --json
     """

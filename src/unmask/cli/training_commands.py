@@ -46,7 +46,7 @@ class Train:
     --layers 6 --optimizer muon. Examples:
       unmask train characters --out runs/shakespeare
       unmask train --data data/book --out runs/book --size 10m --steps 500
-      unmask train --start runs/shakespeare --data data/sonnets --out runs/sonnets
+      unmask train --start demo --data data/letters --out runs/letters
       unmask train text8-genmd4 --out runs/text8 --dry-run
     """
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files import read_json
-from ..mistakes import extra, fail
+from ..mistakes import fail
 
 Content = str | bytes | NDArray[Any]
 """One document: text, raw bytes (of text), or integers of any shape."""
@@ -171,7 +171,8 @@ class Subwords(Vocabulary):
 
     def __init__(self, document: str):
         """`document` is the text of a tokenizer.json."""
-        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        import tokenizers
+
         self._document = document
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(document)
@@ -201,7 +202,8 @@ class Subwords(Vocabulary):
 
     @classmethod
     def _byte_level(cls, vocabulary: Path, merges: Path) -> "Subwords":
-        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        import tokenizers
+
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
@@ -210,7 +212,8 @@ class Subwords(Vocabulary):
     @classmethod
     def pretrained(cls, name: str) -> "Subwords":
         """From the Hugging Face hub, for example "gpt2"."""
-        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        import tokenizers
+
         try:
             return cls(tokenizers.Tokenizer.from_pretrained(name).to_str())
         except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
@@ -226,7 +229,8 @@ class Subwords(Vocabulary):
         """A byte-level BPE of `size` tokens (end of text included) learned from texts."""
         if size < 257:
             fail("the BPE is too small", got=size, allowed="a size >= 257 (256 bytes and end of text)", do="use bytes")
-        tokenizers = extra("tokenizers", "bpe", "a subword vocabulary")
+        import tokenizers
+
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()

@@ -6,6 +6,7 @@ head runs only where it is needed. `cost` counts parameters, operations and memo
 
 from .conditioning import Conditioning
 from .cost import Cost, cost
+from .hourglass import Hourglass, HourglassConfig
 from .network import Network
 from .replay import Replayed
 from .transformer import Past, Transformer, TransformerConfig
@@ -15,6 +16,8 @@ from .uvit import UViT, UViTConfig
 __all__ = [
     "Conditioning",
     "Cost",
+    "Hourglass",
+    "HourglassConfig",
     "Network",
     "Past",
     "Replayed",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,8 @@ class Network(nn.Module, ABC):
     """The size of the blocks that it reads one after the other; 0: it sees everything."""
     fixed_shape: bool = True
     """Whether it knows rows of one shape only (pictures, molecules) and not sequences of any length."""
+    ragged: bool = False
+    """Whether `features` takes `lengths`, of rows that differ."""
 
     @abstractmethod
     def parts(self) -> list[nn.Module]:
@@ -83,6 +85,9 @@ class HiddenLayer(nn.Module):
 
     Embeddings, output maps and conditioning are not such layers.
     """
+
+    stacked: ClassVar[dict[str, int]] = {}
+    """Maps that are several side by side, by name: queries, keys and values."""
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:

@@ -6,7 +6,7 @@ Legend: B samples, N positions, D width, H heads, V tokens.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -79,6 +79,8 @@ class TransformerConfig:
 class GatedMlp(HiddenLayer):
     """W_out (silu(W_gate x) ⊙ W_up x), with two thirds of the usual hidden width so that the size is the same."""
 
+    stacked: ClassVar[dict[str, int]] = {"into": 2}
+
     def __init__(self, width: int, zero_out: bool):
         super().__init__()
         hidden = -(-8 * width // (3 * 64)) * 64  # 8/3 of the width, rounded up to a multiple of 64
@@ -127,6 +129,8 @@ class Attention(HiddenLayer):
     """All positions see all positions, or those up to themselves; queries and keys are normalised per head and rotated
     by their place.
     """
+
+    stacked: ClassVar[dict[str, int]] = {"qkv": 3}
 
     def __init__(self, width: int, heads: int, zero_out: bool, causal: bool = False):
         super().__init__()
@@ -253,6 +257,7 @@ class Transformer(Network):
         self.config = config
         self.vocab_size, self.classes = config.vocab_size, config.conditioning.classes
         self.sees_time, self.fixed_shape = config.conditioning.time, config.positions > 0
+        self.ragged = not self.fixed_shape
         self.causal, self.block = config.causal, config.block
         tokens = config.vocab_size + 1  # the mask is the last
         self.embedding = nn.Embedding(rounded_up(tokens) if config.tied else tokens, config.width)

@@ -7,6 +7,7 @@ is everything in between: convolutions are fastest with their channels last.
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -116,6 +117,8 @@ class ResidualBlock(nn.Module):
 
 class PixelAttention(HiddenLayer):
     """One head of attention over all pixels, added to its input; the output starts at zero."""
+
+    stacked: ClassVar[dict[str, int]] = {"qkv": 3}
 
     def __init__(self, width: int, groups: int):
         super().__init__()

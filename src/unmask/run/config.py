@@ -17,11 +17,11 @@ from ..baselines import (
 )
 from ..data import Dataset
 from ..mistakes import fail
-from ..networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
+from ..networks import Conditioning, HourglassConfig, TransformerConfig, UNetConfig, UViTConfig
 from ..training import GenMD4Config, MD4Config, OptimizerConfig, TrainingConfig
 
 _T = TypeVar("_T")
-NetworkConfig = TransformerConfig | UNetConfig | UViTConfig
+NetworkConfig = TransformerConfig | HourglassConfig | UNetConfig | UViTConfig
 MethodConfig = (
     MD4Config
     | GenMD4Config

@@ -16,6 +16,7 @@ README.md            its card
 """
 
 import json
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ from .weights import Tensors
 CONFIG, VOCABULARY, FACTS, METRICS = "config.json", "vocabulary.json", "data.json", "metrics.jsonl"
 SAMPLES, CHECKPOINTS, EVALS = "samples", "checkpoints", "evals"
 WEIGHTS, CARD = "model.safetensors", "README.md"
+MOST_TOKENS = 1 << 24
+"""Of a row."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class Facts:
     def __post_init__(self) -> None:
         numbers = all(type(n) is int for n in (*self.shape, *self.length_counts))
         good = numbers and bool(self.shape) and min(self.shape) >= 1 and min(self.length_counts, default=0) >= 0
-        require(good, "the shape of a row is wrong", got=self.shape, allowed="lengths >= 1", do="get the file again")
+        good = good and math.prod(self.shape) <= MOST_TOKENS  # what a stranger's file asks for must fit in memory
+        allowed = f"lengths >= 1, at most {MOST_TOKENS:,} tokens"
+        require(good, "the shape of a row is wrong", got=self.shape, allowed=allowed, do="get the file again")
 
     @classmethod
     def of(cls, dataset: Dataset, length: int | None) -> "Facts":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..networks import Network, Replayed, Transformer
+from ..networks import Network, Replayed
 
 _RAGGED = 0.75
 """Rows are computed beside longer ones if they are at least this share of their length: the rest is wasted."""
@@ -36,7 +36,7 @@ class Batcher:
     def __init__(self, network: Network, device: torch.device, rows: int = 64, told: Callable[[int], object] = id):
         self._network, self._device, self._rows, self._told = network, device, rows, told
         self._replayed = Replayed(network)
-        self._ragged = isinstance(network, Transformer) and not network.fixed_shape
+        self._ragged = network.ragged
         self._change, self._turn = threading.Condition(), threading.Lock()
         self._waiting: list[_Call] = []
         self._members = 0

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimi
 
 from ..mistakes import require
 from ..networks.network import HiddenLayer
-from .muon import Muon
+from .muon import PARTS, Muon
 
 _BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True)
 
@@ -85,10 +85,13 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module, own: Sequence[T
     return Optimizers(parts)
 
 
-def hidden_matrices(network: nn.Module) -> list[Tensor]:
-    """The matrices of attention and MLP layers; neither embeddings, nor the output map, nor conditioning."""
+def hidden_matrices(network: nn.Module) -> list[tuple[Tensor, int]]:
+    """The matrices of attention and MLP layers, and how many are stacked in each; neither embeddings, nor the output
+    map, nor conditioning.
+    """
     layers = (layer for layer in network.modules() if isinstance(layer, HiddenLayer))
-    return [m.weight for layer in layers for m in layer.modules() if isinstance(m, nn.Linear)]
+    maps = ((m, layer.stacked.get(name, 1)) for layer in layers for name, m in layer.named_children())
+    return [(m.weight, parts) for m, parts in maps if isinstance(m, nn.Linear)]
 
 
 def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:
@@ -97,9 +100,12 @@ def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Opti
 
 def _muon(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:
     hidden = hidden_matrices(network)
-    chosen = {id(p) for p in hidden}
+    chosen = {id(p) for p, _ in hidden}
     rest = [p for p in network.parameters() if p.requires_grad and id(p) not in chosen]
-    muon = Muon(hidden, lr=config.muon_rate, weight_decay=config.weight_decay, momentum=0.95)
+    groups = [
+        {"params": [p for p, n in hidden if n == parts], PARTS: parts} for parts in sorted({n for _, n in hidden})
+    ]
+    muon = Muon(groups, lr=config.muon_rate, weight_decay=config.weight_decay, momentum=0.95)
     return [muon, _adamw_over(config, rest, network)]
 
 

@@ -71,6 +71,7 @@ def _name_next(stage: Stage, there: set[str | None]) -> None:
     shipped_ones = (
         'unmask infill demo "The door opened, and ____ came in." -n 3',
         "unmask serve demo digits            # a studio in the browser",
+        "unmask data prepare my.txt --vocabulary demo --out data/my",
         "unmask train --start demo --data data/my --out runs/my",
     )
     run = stage.out / "run"

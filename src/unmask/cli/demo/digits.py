@@ -16,6 +16,8 @@ from .stage import Stage
 
 _STEPS, _DRAWN = 24, 5
 _RAMP = " .:-=+*#%@"
+_BLOCKS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
+_HALF = 127
 
 
 def draw(stage: Stage) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def draw(stage: Stage) -> dict[str, Any]:
         found = model.fill(model.blank(1, stage.seed), how, torch.tensor([number]))
         rows.append(found.tokens[0].cpu().numpy().astype(np.uint8))
     pictures = np.stack(rows)
-    stage.console.print(side_by_side(pictures, stage.live))
+    stage.console.print(side_by_side(pictures, stage.console.encoding.startswith("utf")))
     path: Path = stage.out / "digits.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
@@ -37,17 +39,21 @@ def draw(stage: Stage) -> dict[str, Any]:
     return {"labels": labels, "picture": str(path)}
 
 
-def side_by_side(pictures: NDArray[np.uint8], colour: bool) -> Text:
-    """Half the size: two pixels in a column, four rows in a line of half blocks, or characters by brightness."""
+def side_by_side(pictures: NDArray[np.uint8], blocks: bool) -> Text:
+    """Four pixels in a character: quarters of a block, or a character by their brightness."""
     count, height, width = pictures.shape
     joined = pictures.transpose(1, 0, 2).reshape(height, count * width)
-    half = joined[: height // 2 * 2].reshape(height // 2, 2, -1, 2).mean((1, 3)).astype(int)
-    text = Text()
-    for top in range(0, len(half) - 1, 2):
-        for upper, lower in zip(half[top].tolist(), half[top + 1].tolist(), strict=True):
-            if colour:
-                text.append("▀", style=f"rgb({upper},{upper},{upper}) on rgb({lower},{lower},{lower})")
-            else:
-                text.append(_RAMP[(upper + lower) // 2 * (len(_RAMP) - 1) // 255])
-        text.append("\n")
-    return text
+    cells = joined[: height // 2 * 2].reshape(height // 2, 2, -1, 2).transpose(0, 2, 1, 3)
+    shown = (_quarters if blocks else _brightness)(cells.reshape(*cells.shape[:2], 4))
+    return Text("\n".join("".join(line).rstrip() for line in shown))
+
+
+def _quarters(cells: NDArray[np.uint8]) -> list[list[str]]:
+    """Which of the four are more than half bright: above left, above right, below left, below right."""
+    numbers = (cells > _HALF) @ np.array([1, 2, 4, 8])
+    return [[_BLOCKS[number] for number in line] for line in numbers.tolist()]
+
+
+def _brightness(cells: NDArray[np.uint8]) -> list[list[str]]:
+    ranks = cells.mean(-1).astype(int) * (len(_RAMP) - 1) // 255
+    return [[_RAMP[rank] for rank in line] for line in ranks.tolist()]

@@ -1,0 +1,49 @@
+"""What the card of a shipped model says of it: the bound of held-out data, and samples nobody chose.
+
+python -m benchmarks.shipped_models demo data/books
+python -m benchmarks.shipped_models digits data/mnist
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from unmask.run import Model, load
+from unmask.run.evaluate import Evaluation, evaluate
+from unmask.run.folder import WEIGHTS
+from unmask.run.places import find
+
+from .record import Record
+
+GAPS = (
+    "The door opened, and [MASK:4] came in.",
+    "She had never seen [MASK:3] so [MASK:2] before.",
+    "In the [MASK:1] of the night, a [MASK:6] was heard.",
+)
+
+
+def written(model: Model) -> dict[str, Any]:
+    """The first samples of seed 0, of the model's own law and cooler, and the first fillings of three gaps."""
+    filled = {text: model.infill([text] * 3, seed=0) for text in GAPS}
+    return {
+        "samples": model.sample(2, steps=192, seed=0),
+        "cooler": model.sample(2, steps=192, seed=0, top_p=0.9),
+        "filled": filled,
+    }
+
+
+def main(name: str, data: str) -> None:
+    """Measure, draw, record."""
+    record, source, model = Record(f"shipped_{name}", seed=0), find(name), load(name)
+    record.write(
+        model=name,
+        parameters=sum(p.numel() for p in model.method.parameters()),
+        mebibytes=round((source.folder / WEIGHTS).stat().st_size / 2**20, 2),
+        data=Path(data).name,
+        result=evaluate(source, Evaluation("test", data=data)).document() | {"data": None},
+        **({} if model.network.classes else written(model)),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
