@@ -2,7 +2,8 @@
 
     python -m benchmarks.finished NAME RUN --trained "unmask train PRESET --out RUN" [--split test] [--draws 2]
 
-The time of training is that of its steps, summed; those before everything was compiled (after every start) are told apart.
+The time of training is that of its steps, summed; those before everything was compiled (after every start) are told
+apart.
 """
 
 import argparse

@@ -48,7 +48,8 @@ def recipe(network: str, data: str, seed: int, settings: list[str]) -> RunConfig
         validate_every=NEVER,
         preview=0,
     )
-    return apply(RunConfig(data, NETWORKS[network], MD4Config(weighting="ce"), training), tuple(settings))
+    shape = replace(NETWORKS[network], vocab_size=Dataset(data).vocabulary.size)
+    return apply(RunConfig(data, shape, MD4Config(weighting="ce"), training), tuple(settings))
 
 
 def trained(trainer: Trainer, seconds: float) -> tuple[list[Report], dict[str, float]]:

@@ -87,26 +87,6 @@ def test_stopping_and_going_on_is_the_same_curve(text, tmp_path, monkeypatch, st
     assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
 
 
-class Arrived:
-    """An event of a device, for a machine without one."""
-
-    def synchronize(self):
-        """It has happened."""
-
-
-@pytest.mark.parametrize("stop_after", [1, 3, 4])
-def test_reports_that_come_late_are_not_lost(text, tmp_path, monkeypatch, stop_after):
-    """On a GPU a step is reported when the next is under way: stopped in between, that one is written down too."""
-    list(train(config(text), tmp_path / "whole", CPU))
-    monkeypatch.setattr(loop, "_to_host", lambda values: (values, Arrived()))
-    begun = train(config(text), tmp_path / "stopped", CPU)
-    for _ in range(stop_after):
-        next(begun)
-    begun.close()
-    list(train(config(text), tmp_path / "stopped", CPU))
-    assert curve(tmp_path / "stopped") == curve(tmp_path / "whole")
-
-
 def test_genmd4_and_plain_weighting_run_and_resume(text, tmp_path):
     network = TransformerConfig(8, layers=1, heads=2, width=16, conditioning=Conditioning(time=True))
     base = config(text)

@@ -77,8 +77,9 @@ def _characters(part: Part) -> set[str]:
 
 
 def _sample(source: Source) -> Iterator[str]:
-    share = max(1, BPE_SAMPLE // max(1, len(source.parts)))
-    for part in source.parts:
+    parts = [part for part in source.parts if part.split in (None, "train")]
+    share = max(1, BPE_SAMPLE // max(1, len(parts)))
+    for part in parts:
         taken = 0
         for piece in part.pieces():
             text = as_text(piece.content)

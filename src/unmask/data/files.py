@@ -72,15 +72,20 @@ def ranges(path: Path, size: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, total)) for start in range(0, total, size)] or [(0, 0)]
 
 
-def read_range(path: Path, start: int, stop: int, cut: Cut) -> Iterator[bytes]:
+def read_range(
+    path: Path, start: int, stop: int, cut: Cut, within: tuple[int, int | None] = (0, None)
+) -> Iterator[bytes]:
     """The bytes between two cuts, in blocks that end at cuts.
 
     Each range begins at the first cut after `start` (the very beginning for 0) and ends at the first cut after
     `stop`, so that neighbouring ranges fit together whatever their nominal borders. stop −1 means to the end.
+    Nothing outside `within` is read: its ends are cuts.
     """
     with open_bytes(path) as file:
-        position = _next_cut(file, start, cut) if start else 0
+        low, high = within
+        position = _next_cut(file, start, cut) if start > low else low
         end = -1 if stop < 0 else _next_cut(file, stop, cut)
+        end = end if high is None else min(end, high)
         file.seek(position)
         rest = b""
         while end < 0 or position < end:

@@ -49,7 +49,7 @@ def gather(
     documents = sum(part.documents for part in splits.values())
     if not rows and not given and (source.one_document or documents < FEW):
         whole = _joined(splits)
-        splits = _by_position(whole, source.sizes or _sizes(whole.tokens, fractions))
+        splits = _by_position(whole, _sizes(whole.tokens, fractions))
     elif not given and (empty := [name for name in ("train", *fractions) if name not in splits]):
         fail(
             f"no document fell into the split {empty[0]}",
@@ -117,8 +117,6 @@ def _sizes(tokens: int, fractions: dict[str, float]) -> dict[str, int]:
 
 def _by_position(whole: SplitPart, sizes: dict[str, int]) -> dict[str, SplitPart]:
     """Cut one running text at positions: the first `sizes[train]` tokens are train, and so on."""
-    if sum(sizes.values()) > whole.tokens:
-        fail("the text is shorter than its standard splits", got=whole.tokens, allowed=f"{sizes}", do="check the file")
     splits, start = {}, 0
     for name, size in sizes.items():
         segments, passed = [], 0

@@ -44,9 +44,14 @@ def text8(path: Path | None, cache: Path, md5: str = TEXT8_MD5, sizes: dict[str,
             allowed=md5,
             do="fetch it again, or use --kind text for other text",
         )
-    spans = files.ranges(plain, PART)
-    parts = [TextPart(plain, *span, last=span is spans[-1]) for span in spans]
-    return Source(parts, rows=False, one_document=True, sizes=sizes or TEXT8_SIZES)
+    parts, start = [], 0
+    for split, size in (sizes or TEXT8_SIZES).items():
+        within = (start, start + size)
+        for low in range(*within, PART):
+            high = min(low + PART, within[1])
+            parts.append(TextPart(plain, low, high, split, last=high == within[1], within=within))
+        start += size
+    return Source(parts, rows=False, one_document=True)
 
 
 def mnist_by_name(cache: Path) -> Source:

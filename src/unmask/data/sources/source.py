@@ -1,7 +1,7 @@
 """What a source is: an ordered list of parts, each read on its own, each giving documents."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..vocabulary import Content
@@ -45,5 +45,3 @@ class Source:
     """All parts are one running text: split by position, no end-of-text."""
     values: int | None = None
     """The number of values if the content is integers; None for text."""
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Standard split sizes in tokens, in order (text8); empty if there is no standard."""

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,18 @@ class TextPart(_Range):
     """Running text: one document per file, however many parts the file has."""
 
     last: bool = True
+    within: tuple[int, int | None] = (0, None)
+    """Where the document begins and ends, if it is not the whole file."""
 
     def pieces(self) -> Iterator[Piece]:
-        yield from _running_text(self.path, self.start, self.stop, ends=self.last)
+        blocks = files.read_range(self.path, self.start, self.stop, files.after_space, self.within)
+        yield from _running_text(blocks, ends=self.last)
 
 
-def _running_text(path: Path, start: int, stop: int, ends: bool) -> Iterator[Piece]:
-    """A range of a file in pieces that go on one in another; the last one ends the document if `ends`."""
+def _running_text(blocks: Iterable[bytes], ends: bool) -> Iterator[Piece]:
+    """Pieces that go on one in another; the last one ends the document if `ends`."""
     waiting = b""
-    for block in files.read_range(path, start, stop, files.after_space):
+    for block in blocks:
         if waiting:
             yield Piece(waiting, ends=False)
         waiting = block
@@ -61,7 +64,7 @@ class FilesPart:
 
     def pieces(self) -> Iterator[Piece]:
         for path in self.paths:
-            yield from _running_text(path, 0, -1, ends=True)
+            yield from _running_text(files.read_range(path, 0, -1, files.after_space), ends=True)
 
 
 @dataclass(frozen=True)
