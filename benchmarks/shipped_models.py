@@ -22,13 +22,19 @@ GAPS = (
 )
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "--steps 192": {"steps": 192},
+    "--steps 192 --temperature 0.7": {"steps": 192, "temperature": 0.7},
+    "--steps 384 --top-p 0.9 --sampler remask-loop": {"steps": 384, "top_p": 0.9, "sampler": "remask-loop"},
+}
+"""How the samples of the card are drawn: by the model's own law, and in ways that read better."""
+
+
 def written(model: Model) -> dict[str, Any]:
-    """The first samples of seed 0, of the model's own law and cooler, and the first fillings of three gaps."""
-    filled = {text: model.infill([text] * 3, seed=0) for text in GAPS}
+    """The first samples of seed 0, and the first fillings of three gaps."""
     return {
-        "samples": model.sample(2, steps=192, seed=0),
-        "cooler": model.sample(2, steps=192, seed=0, top_p=0.9),
-        "filled": filled,
+        "samples": {flags: model.sample(2, seed=0, **way) for flags, way in WAYS.items()},
+        "filled": {text: model.infill([text] * 3, seed=0) for text in GAPS},
     }
 
 

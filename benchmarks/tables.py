@@ -260,9 +260,9 @@ def shipped_bound(result: dict[str, Any]) -> str:
 def shipped_writing(result: dict[str, Any]) -> str:
     """Samples as quotations, gaps with what was put in."""
     lines = []
-    for title, kind in (("The model's own law:", "samples"), ("Cooler (`--top-p 0.9`):", "cooler")):
-        lines += [title, ""]
-        for text in result[kind]:
+    for flags, samples in result["samples"].items():
+        lines += [f"`unmask sample demo -n 2 {flags}`", ""]
+        for text in samples:
             lines += [*(f"> {line}".rstrip() for line in text.strip().splitlines()), ""]
     for text, filled in result["filled"].items():
         lines += [f"`{text}`", "", *(f"- {answer}" for answer in filled), ""]
@@ -277,7 +277,7 @@ def vocabulary_choice(result: dict[str, Any]) -> str:
         f"{r['bits_per_byte']['error']:.3f} |"
         for r in result["rows"]
     ]
-    return "\n".join([*lines, "", source(result)])
+    return "\n".join([*lines, "", result["note"], source(result)])
 
 
 def serving_load(result: dict[str, Any]) -> str:

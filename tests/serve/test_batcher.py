@@ -56,12 +56,15 @@ def test_together_as_alone(name):
 
     def ask(given):
         with batcher.member():
-            return batcher(*given)
+            features = batcher.features(*given)
+            return features, batcher.head(features.flatten(0, -2))
 
     found = at_once(batcher, ask, inputs)
     batcher.close()
-    for features, given in zip(found, inputs, strict=True):
-        torch.testing.assert_close(features, network.features(*given), rtol=1e-4, atol=1e-5)
+    for (features, logits), given in zip(found, inputs, strict=True):
+        expected = network.features(*given)
+        torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(logits, network.head(expected).flatten(0, -2), rtol=1e-4, atol=1e-5)
     assert len(sizes) < len(inputs)
     assert sum(sizes) == sum(shape[0] for shape in shapes)
 
@@ -74,7 +77,7 @@ def test_a_step_waits_for_all_and_no_longer():
     def ask(times):
         with batcher.member():
             for _ in range(times):
-                batcher(torch.zeros(1, 4, dtype=torch.long), torch.ones(1))
+                batcher.features(torch.zeros(1, 4, dtype=torch.long), torch.ones(1))
 
     at_once(batcher, ask, (2, 5))
     batcher.close()
@@ -84,9 +87,9 @@ def test_a_step_waits_for_all_and_no_longer():
 def test_a_mistake_reaches_those_who_asked():
     batcher = Batcher(noisy(TransformerConfig(V, 1, 2, 16)), torch.device("cpu"))
     with batcher.member(), pytest.raises(IndexError):
-        batcher(torch.full((1, 4), 99), torch.ones(1))
+        batcher.features(torch.full((1, 4), 99), torch.ones(1))
     with batcher.member():
-        assert batcher(torch.zeros(1, 4, dtype=torch.long), torch.ones(1)).shape == (1, 4, 16)
+        assert batcher.features(torch.zeros(1, 4, dtype=torch.long), torch.ones(1)).shape == (1, 4, 16)
     batcher.close()
 
 

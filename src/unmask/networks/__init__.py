@@ -7,7 +7,7 @@ head runs only where it is needed. `cost` counts parameters, operations and memo
 from .conditioning import Conditioning
 from .cost import Cost, cost
 from .hourglass import Hourglass, HourglassConfig
-from .network import Network
+from .network import Halves, Network
 from .replay import Replayed
 from .transformer import Past, Transformer, TransformerConfig
 from .unet import UNet, UNetConfig
@@ -16,6 +16,7 @@ from .uvit import UViT, UViTConfig
 __all__ = [
     "Conditioning",
     "Cost",
+    "Halves",
     "Hourglass",
     "HourglassConfig",
     "Network",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,16 @@ from ..core import Streams
 
 Dropout = tuple[Tensor, ...]
 """Factors for the channels of residual branches, 0 where one is dropped; empty: none is."""
+
+
+class Halves(Protocol):
+    """Body and head of a network, however they are computed."""
+
+    def features(self, x_t: Tensor, t: Tensor, label: Tensor | None = None, /) -> Tensor:
+        """One vector per position."""
+
+    def head(self, features: Tensor, /) -> Tensor:
+        """Logits from features."""
 
 
 class Network(nn.Module, ABC):

@@ -14,7 +14,7 @@ _PLAIN = 2
 
 
 class Replayed:
-    """`network.features`, for use without gradients; the same values.
+    """A network for use without gradients; the same values.
 
     Sampling asks about as many rows as have changed. Rows are filled up to the next of a few sizes, so that
     few recordings serve every number; then the host says one word per call instead of hundreds. Weights may change in
@@ -23,11 +23,12 @@ class Replayed:
 
     def __init__(self, network: Network):
         self._features: Callable[..., Tensor] = network.features
+        self.head = network.head
         self._seen: Counter[Any] = Counter()
         self._recordings: dict[Any, _Recording] = {}
         self._pool: Any = None
 
-    def __call__(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
+    def features(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
         """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]."""
         if x.device.type != "cuda" or torch.is_grad_enabled():
             return self._features(x, t, label)

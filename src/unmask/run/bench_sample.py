@@ -66,10 +66,10 @@ def measure(
     """Every way on the same network: ours by name with their options, and the straightforward one."""
     process, grid = Process(Linear(), network.vocab_size), uniform_grid(steps)
     x = torch.full((samples, *shape), process.mask_id, device=device)
-    features = Replayed(network)
+    halves = Replayed(network)
 
     def ours(name: str, options: dict[str, Any]) -> Iterator[int]:
-        predict = Predictor(network, process.mask_id, features=features)
+        predict = Predictor(network, process.mask_id, halves=halves)
         for frame in trajectory(predict, process, x, grid, Streams(0, samples, device=device), name, **options):
             yield frame.calls
 

@@ -1,6 +1,6 @@
 """A trained model, ready to use: network, process and vocabulary, from a run's folder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, estimator_for, score
 from ..evaluation.likelihood import Fit
 from ..mistakes import require
-from ..networks import Network, Replayed
+from ..networks import Halves, Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
 from ..sampling.frame import together
 from ..training import Method, charge_chunks
@@ -26,8 +26,6 @@ from .prompt import Prompt, parse
 from .weights import built
 
 GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
-Features = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""(tokens, times, labels) → the network's features."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Model:
         return self.method.network
 
     @cached_property
-    def _features(self) -> Replayed:
+    def _halves(self) -> Replayed:
         return Replayed(self.network)
 
     @property
@@ -166,11 +164,11 @@ class Model:
 
     @torch.no_grad()
     def frames(
-        self, x: Tensor, sampling: Sampling, index: Tensor | None = None, features: Features | None = None
+        self, x: Tensor, sampling: Sampling, index: Tensor | None = None, halves: Halves | None = None
     ) -> Iterator[Frame]:
         """The trajectory that fills the masked positions of x [B, ...]; `index`: which samples these are.
 
-        features: another way to those of the network, such as one that several trajectories share.
+        halves: another way through the network, such as one that several trajectories share.
         """
         x = x.to(self.device)
         index = torch.arange(len(x)) if index is None else index
@@ -183,7 +181,7 @@ class Model:
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
-            features=features or self._features,
+            halves=halves or self._halves,
             family=self.method.family,
         )
         kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")

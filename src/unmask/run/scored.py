@@ -6,8 +6,9 @@ import torch
 
 from ..evaluation import surprise
 from ..mistakes import require
+from ..networks import Halves
 from ..sampling import Predictor
-from .model import Features, Model
+from .model import Model
 
 _BITS = 1.4426950408889634
 """Of a nat."""
@@ -40,7 +41,7 @@ class Scored:
 
 
 def scored(
-    model: Model, text: str, *, draws: int = 16, repeats: int = 4, seed: int = 0, features: Features | None = None
+    model: Model, text: str, *, draws: int = 16, repeats: int = 4, seed: int = 0, halves: Halves | None = None
 ) -> Scored:
     """Score a text of the model's length at most."""
     tokens = torch.from_numpy(model.vocabulary.encode(text).astype("int64"))
@@ -52,7 +53,7 @@ def scored(
         allowed=f"1..{longest}",
         do="score a part of it",
     )
-    predict = Predictor(model.network, model.process.mask_id, cache=False, features=features)
+    predict = Predictor(model.network, model.process.mask_id, cache=False, halves=halves)
     given = tokens[None].to(model.device)
     found, error = surprise(predict, given, model.estimator(), draws=draws, repeats=repeats, seed=seed)
     values, errors = ((x[0] * _BITS).tolist() for x in (found, error))

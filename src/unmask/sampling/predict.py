@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..core import Denoiser, filter_logits
 from ..core.numeric import softmax_dtype
-from ..networks import Network, Transformer
+from ..networks import Halves, Network, Transformer
 from .family import MASKED, Family
 from .reading import Read, ReadBlocks
 
@@ -79,7 +79,7 @@ class Predictor:
 
     cache: keep what the network said about a row until the row changes. Only for networks that do not see the time;
     None: where that is known (`Network.sees_time`).
-    features: a faster way to the network's features, such as `networks.Replayed`.
+    halves: a faster way through the network, such as `networks.Replayed`.
     family: what its predictions mean.
     """
 
@@ -94,7 +94,7 @@ class Predictor:
         top_k: int | None = None,
         top_p: float | None = None,
         cache: bool | None = None,
-        features: Callable[..., Tensor] | None = None,
+        halves: Halves | None = None,
         family: Family = MASKED,
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
@@ -106,7 +106,7 @@ class Predictor:
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call
         cached = not self.sees_time if cache is None else cache
-        self._with, self._without = (_asked(denoiser, cached, features) for _ in range(2))
+        self._with, self._without = (_asked(denoiser, cached, halves) for _ in range(2))
 
     @property
     def calls(self) -> int:
@@ -144,25 +144,24 @@ class Predictor:
         return filter_logits(logits, **self._filters)
 
 
-def _asked(
-    denoiser: Denoiser | Network, cached: bool, features: Callable[..., Tensor] | None
-) -> "_Asked | Read | ReadBlocks":
+def _asked(denoiser: Denoiser | Network, cached: bool, halves: Halves | None) -> "_Asked | Read | ReadBlocks":
     """By what the network remembers: whole rows, or what it has read of them."""
     if cached and isinstance(denoiser, Transformer) and (denoiser.causal or denoiser.block):
         return Read(denoiser) if denoiser.causal else ReadBlocks(denoiser)
-    return _Asked(denoiser, cached, features)
+    return _Asked(denoiser, cached, halves)
 
 
 class _Asked:
     """A denoiser asked about positions: their features [M, D], the body run once per row that changed."""
 
-    def __init__(self, denoiser: Denoiser | Network, cached: bool, features: Callable[..., Tensor] | None):
+    def __init__(self, denoiser: Denoiser | Network, cached: bool, halves: Halves | None):
         self.calls = 0
         self._cached, self._time = cached, torch.float64
         self._body: Callable[..., Tensor] = denoiser
         self.head: Callable[[Tensor], Tensor] = lambda logits: logits
         if isinstance(denoiser, Network):
-            self._body, self.head, self._time = features or denoiser.features, denoiser.head, torch.float32
+            halves = halves or denoiser
+            self._body, self.head, self._time = halves.features, halves.head, torch.float32
         self._seen: Tensor | None = None
         self._known = torch.empty(0)
 

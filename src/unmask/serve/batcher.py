@@ -5,9 +5,10 @@ computed in as few calls as possible. Whoever comes joins at the next step, whoe
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,29 +17,49 @@ from ..networks import Network, Replayed
 
 _RAGGED = 0.75
 """Rows are computed beside longer ones if they are at least this share of their length: the rest is wasted."""
+_FEW = 1 << 20
+"""Up to so many logits are computed with those of others: few positions cost a pass over all weights of the head."""
 
 
 @dataclass
-class _Call:
-    """What one sampler asks, and what it is told."""
+class _Told:
+    """What a sampler is told when its call is answered."""
 
-    x: Tensor
-    t: Tensor
-    label: Tensor | None
     done: threading.Event = field(default_factory=threading.Event)
     result: Tensor = field(default_factory=lambda: torch.empty(0))
     error: BaseException | None = None
 
 
+@dataclass
+class _Call:
+    """A sampler asks for features."""
+
+    x: Tensor
+    t: Tensor
+    label: Tensor | None
+    told: _Told = field(default_factory=_Told)
+
+
+@dataclass
+class _HeadCall:
+    """A sampler asks for logits."""
+
+    features: Tensor
+    told: _Told = field(default_factory=_Told)
+
+
+_C = TypeVar("_C", _Call, _HeadCall)
+
+
 class Batcher:
-    """`network.features` for many threads at once; results are those of single calls but for rounding."""
+    """A network for many threads at once; results are those of single calls but for rounding."""
 
     def __init__(self, network: Network, device: torch.device, rows: int = 64, told: Callable[[int], object] = id):
         self._network, self._device, self._rows, self._told = network, device, rows, told
         self._replayed = Replayed(network)
         self._ragged = network.ragged
         self._change, self._turn = threading.Condition(), threading.Lock()
-        self._waiting: list[_Call] = []
+        self._waiting: list[_Call | _HeadCall] = []
         self._members = 0
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="network", daemon=True)
@@ -56,20 +77,28 @@ class Batcher:
         finally:
             self._count(-1)
 
-    def __call__(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
+    def features(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
         """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]; only by a member."""
-        call = _Call(x, t, label)
+        return self._ask(_Call(x, t, label))
+
+    def head(self, features: Tensor) -> Tensor:
+        """Logits [M, V] from features [M, D]; only by a member."""
+        many = len(features) * self._network.vocab_size > _FEW
+        return self._network.head(features) if many else self._ask(_HeadCall(features))
+
+    def _ask(self, call: _Call | _HeadCall) -> Tensor:
+        told = call.told
         self._turn.release()
         try:
             with self._change:
                 self._waiting.append(call)
                 self._change.notify_all()
-            call.done.wait()
+            told.done.wait()
         finally:
             self._turn.acquire()
-        if call.error is not None:
-            raise call.error
-        return call.result
+        if told.error is not None:
+            raise told.error
+        return told.result
 
     def close(self) -> None:
         """End the thread, once nobody asks any more."""
@@ -90,30 +119,41 @@ class Batcher:
                 if self._closed and not self._waiting:
                     return
                 calls, self._waiting = self._waiting, []
-            for group in grouped(calls, self._rows, self._ragged):
-                self._answer(group)
+            bodies = [call for call in calls if isinstance(call, _Call)]
+            heads = [call for call in calls if isinstance(call, _HeadCall)]
+            for group in grouped(bodies, self._rows, self._ragged):
+                self._answer(group, self._features)
+            if heads:
+                self._answer(heads, self._heads)
             for call in calls:  # all at once: whoever goes on takes the cores that the network computes with
-                call.done.set()
+                call.told.done.set()
 
-    def _answer(self, calls: list[_Call]) -> None:
+    def _answer(self, calls: list[_C], compute: Callable[[list[_C]], Iterable[Tensor]]) -> None:
         try:
             with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, self._device.type == "cuda"):
-                found = self._features(calls)
-            self._told(len(found))
-            start = 0
-            for call in calls:
-                call.result = found[start : start + len(call.x), : call.x.shape[1]]
-                start += len(call.x)
+                for call, result in zip(calls, compute(calls), strict=True):
+                    call.told.result = result
         except BaseException as error:  # whoever asked must hear of it, or would wait for ever
             for call in calls:
-                call.error = error
+                call.told.error = error
 
-    def _features(self, calls: list[_Call]) -> Tensor:
+    def _heads(self, calls: list[_HeadCall]) -> Iterable[Tensor]:
+        """They are few: see `_FEW`."""
+        found = self._network.head(torch.cat([call.features for call in calls]))
+        return torch.split(found, [len(call.features) for call in calls])
+
+    def _features(self, calls: list[_Call]) -> Iterable[Tensor]:
+        found = self._of_all(calls)
+        self._told(len(found))
+        rows = torch.split(found, [len(call.x) for call in calls])
+        return [own[:, : call.x.shape[1]] for own, call in zip(rows, calls, strict=True)]
+
+    def _of_all(self, calls: list[_Call]) -> Tensor:
         longest = max(call.x.shape[1] for call in calls)
         t = torch.cat([call.t for call in calls])
         label = None if calls[0].label is None else torch.cat([call.label for call in calls])  # type: ignore[misc]
         if all(call.x.shape[1] == longest for call in calls):
-            return self._replayed(torch.cat([call.x for call in calls]), t, label)
+            return self._replayed.features(torch.cat([call.x for call in calls]), t, label)
         x = torch.cat([torch.nn.functional.pad(call.x, (0, longest - call.x.shape[1])) for call in calls])
         lengths = torch.cat([torch.full((len(call.x),), call.x.shape[1], device=x.device) for call in calls])
         features: Tensor = self._network.features(x, t, label, lengths=lengths)  # type: ignore[call-arg]  # see _ragged

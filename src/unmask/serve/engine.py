@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
+from ..networks import Halves
 from ..run import Model, Sampling
-from ..run.model import Features
 from ..sampling import Frame
 from .batcher import Batcher
 
@@ -50,6 +50,22 @@ class CancelledError(Exception):
     """Nobody waits for the result any more."""
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """The network as long as somebody waits for the result."""
+
+    batcher: Batcher
+    gone: threading.Event
+
+    def features(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
+        if self.gone.is_set():
+            raise CancelledError
+        return self.batcher.features(x, t, label)
+
+    def head(self, features: Tensor) -> Tensor:
+        return self.batcher.head(features)
+
+
 class Engine:
     """Runs the jobs of one model; those that run at the same time share network calls."""
 
@@ -73,20 +89,20 @@ class Engine:
 
     async def frames(self, x: Tensor, sampling: Sampling) -> AsyncGenerator[Frame]:
         """The trajectory that fills x [B, ...], the first frame being x itself; closing it ends the work."""
-        async for frame in self._items(lambda features: self.model.frames(x, sampling, features=features)):
+        async for frame in self._items(lambda halves: self.model.frames(x, sampling, halves=halves)):
             yield frame
 
-    async def run(self, work: Callable[[Features], _T]) -> _T:
+    async def run(self, work: Callable[[Halves], _T]) -> _T:
         """Anything else that asks the network."""
 
-        def once(features: Features) -> Iterator[_T]:
-            yield work(features)
+        def once(halves: Halves) -> Iterator[_T]:
+            yield work(halves)
 
         async for item in self._items(once):
             result = item
         return result
 
-    async def _items(self, work: Callable[[Features], Iterator[_T]]) -> AsyncGenerator[_T]:
+    async def _items(self, work: Callable[[Halves], Iterator[_T]]) -> AsyncGenerator[_T]:
         """What `work` yields in a thread of its own, as it comes."""
         loop, items, gone = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
         end: object = object()
@@ -95,17 +111,12 @@ class Engine:
             if not gone.is_set():
                 loop.call_soon_threadsafe(items.put_nowait, item)
 
-        def features(x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
-            if gone.is_set():
-                raise CancelledError
-            return self._batcher(x, t, label)
-
         def job() -> None:
             start = time.perf_counter()
             outcome = end
             try:
                 with self._batcher.member():
-                    for item in work(features):
+                    for item in work(_Wanted(self._batcher, gone)):
                         say(item)
                         if gone.is_set():
                             break

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..mistakes import require
-from ..run.model import Features
+from ..networks import Halves
 from ..run.prompt import has_gap, parse
 from ..run.scored import scored
 from ..sampling import Frame, Predictor
@@ -61,7 +61,7 @@ def router(models: dict[str, Served]) -> APIRouter:
         served.known(body.token or 0)
         hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]
         x = served.rows(*_given(hidden), 1)
-        work = served.engine.run(lambda features: _alternatives(served, x, body, features))
+        work = served.engine.run(lambda halves: _alternatives(served, x, body, halves))
         return await unless_gone(request, work)
 
     @routes.post("/score", response_model=None)
@@ -71,7 +71,8 @@ def router(models: dict[str, Served]) -> APIRouter:
         how = {"draws": body.draws, "repeats": body.repeats, "seed": body.seed}
 
         async def work() -> dict[str, object]:
-            return (await served.engine.run(lambda f: scored(served.model, body.text, features=f, **how))).document()
+            found = await served.engine.run(lambda halves: scored(served.model, body.text, halves=halves, **how))
+            return found.document()
 
         return await unless_gone(request, work())
 
@@ -141,14 +142,14 @@ def _step(served: Served, frame: Frame, before: Tensor, now: Tensor) -> dict[str
     return {"step": frame.step, "t": round(float(frame.t.mean()), 6), "calls": frame.calls, "changes": changes}
 
 
-def _alternatives(served: Served, x: Tensor, body: AlternativesBody, features: Features) -> list[dict[str, Any]]:
+def _alternatives(served: Served, x: Tensor, body: AlternativesBody, halves: Halves) -> list[dict[str, Any]]:
     model = served.model
     where = torch.zeros(x.shape, dtype=torch.bool)
     where.view(1, -1)[0, body.place] = True
     x, where = x.to(model.device), where.to(model.device)
     share = (x == model.process.mask_id).double().mean().item()
     label, mask_id, family = model.labels(body.label, 1), model.process.mask_id, model.method.family
-    predict = Predictor(model.network, mask_id, label, features=features, family=family)
+    predict = Predictor(model.network, mask_id, label, halves=halves, family=family)
     with torch.no_grad():
         t = torch.full((1,), share, dtype=torch.float64, device=model.device)
         probability = predict(x, t, where)[0].softmax(-1, dtype=torch.float64)

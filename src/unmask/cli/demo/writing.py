@@ -20,7 +20,7 @@ def write(stage: Stage) -> dict[str, Any]:
     """A paragraph from nothing but masks."""
     model, start = load("demo"), time.perf_counter()
     x = model.blank(1, stage.seed, length=_TOKENS)
-    (row,) = stage.watch(model, model.frames(x, Sampling(steps=_STEPS, seed=stage.seed, temperature=0.9)))
+    (row,) = stage.watch(model, model.frames(x, Sampling(steps=_STEPS, seed=stage.seed, temperature=0.7)))
     return {"text": model.vocabulary.decode(row), "seconds": round(time.perf_counter() - start, 2)}
 
 
