@@ -227,6 +227,49 @@ def methods(*results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
 
 
+def other_data(*results: dict[str, Any]) -> str:
+    """One row per data set."""
+    lines = [
+        "| data, test | bits per token | best n-gram | unigrams | parameters | steps × batch | training, s |",
+        "|---" * 7 + "|",
+    ]
+    for r in results:
+        best = min(r["n_grams"], key=lambda n: n["mean"])
+        lines.append(
+            f"| {r['data']}: {r['result']['tokens']:,} {r['unit']}s | {_with_error(r['result']['bits_per_token'])} "
+            f"| {_with_error(best)} (n = {best['order']}) | {_with_error(r['n_grams'][0])} "
+            f"| {r['parameters'] / 1e6:.1f} M | {r['steps']:,} × {r['batch_size']:,} | {r['training_s']:.0f} |"
+        )
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
+def _with_error(figure: dict[str, float]) -> str:
+    return f"{figure['mean']:.3f} ± {figure['error']:.3f}"
+
+
+def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dict[str, Any]) -> str:
+    """What samples are judged by, and the same of something else beside it."""
+    shares = [
+        f"{name} {valid[name]['value']:.1%} ± {valid[name]['error']:.1%}" for name in ("valid", "unique", "novel")
+    ]
+    judged = proteins["sampled"]["judged"]
+    notes = {name: chorales["sampled"][name] for name in ("as_bach", "as_another")}
+    same = {name: f"{share['mean']:.1%} ± {share['error']:.1%}" for name, share in notes.items()}
+    lines = [
+        "| samples | figure | beside it |",
+        "|---" * 3 + "|",
+        f"| {valid['valid']['of']:,} molecules | {', '.join(shares)} | |",
+        *(
+            f"| {proteins['sampled']['samples']:,} proteins: {name} | {judged['samples'][name]['value']:.3f} "
+            f"| held out: {judged['held out'][name]['value']:.3f} |"
+            for name in judged["samples"]
+        ),
+        f"| {chorales['sampled']['samples']:,} harmonised melodies: notes that are Bach's own | {same['as_bach']} "
+        f"| another chorale's: {same['as_another']} |",
+    ]
+    return "\n".join([*lines, "", source(valid)])
+
+
 def protocol_tokens(result: dict[str, Any]) -> str:
     """One row per set."""
     lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
@@ -257,6 +300,8 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "evaluations": (evaluations, ("evaluation_text8", "evaluation_mnist")),
     "questions": (questions, ("evaluation_hellaswag",)),
     "methods": (methods, ("methods/*",)),
+    "other_data": (other_data, ("other_data/molecules", "other_data/proteins", "other_data/chorales")),
+    "other_samples": (other_samples, ("other_data/validity", "other_data/proteins", "other_data/chorales")),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
