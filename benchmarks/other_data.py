@@ -35,6 +35,8 @@ COUNTED = 5_000_000
 VOICES = 4
 
 Figures = dict[str, Any]
+Rows = NDArray[np.bool_]
+"""Which rows of the test split are meant."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Setting:
     look: Callable[[Path, Dataset, int, int], Figures]
     """What else is asked of a trained model: (run, data, seed, samples) → figures."""
     samples: int
+    groups: Callable[[Dataset], dict[str, Rows]]
+    """Rows of the test split that have a figure of their own."""
 
 
 # ------------------------------------------------------------------------------------- what it is compared with
@@ -66,8 +70,8 @@ def with_ends(split: Split) -> NDArray[np.int64]:
     return found
 
 
-def under_counts(dataset: Dataset, order: int, sequences: int | None) -> Figures:
-    """Bits per token of the test split under an n-gram model that sees where a row begins."""
+def under_counts(dataset: Dataset, order: int, sequences: int | None) -> Scores:
+    """Of the test split under an n-gram model that sees where a row begins."""
     train, test = dataset.split("train"), dataset.split("test")
     model = NGram(with_ends(train), order, dataset.vocabulary.size)
     rows = np.arange(min(sequences or len(test), len(test)))
@@ -75,7 +79,53 @@ def under_counts(dataset: Dataset, order: int, sequences: int | None) -> Figures
     tokens = test.read(rows).tokens
     begun = (np.append(test.fill, row[:size]) for row, size in zip(tokens, sizes, strict=True))
     nats = np.array([-np.log(model.probs(row)[1:]).sum() for row in begun])
-    return {"order": order, **asdict(bits(per_unit(Scores(nats, np.zeros(len(nats)), sizes, 0), sizes)))}
+    return Scores(nats, np.zeros(len(nats)), sizes, 0)
+
+
+def everything(dataset: Dataset) -> dict[str, Rows]:
+    """All of the test split."""
+    return {"all": np.ones(len(dataset.split("test")), dtype=bool)}
+
+
+def by_relation(dataset: Dataset, length: int = 10) -> dict[str, Rows]:
+    """All, and the strangers: rows without a run of so many tokens that occurs in the training split as well."""
+    train, test = dataset.split("train"), dataset.split("test")
+    known = np.unique(_runs(train.stream(0, train.tokens), length, dataset.vocabulary.size))
+    rows = zip(test.read(np.arange(len(test))).tokens, test.lengths, strict=True)
+    runs = (_runs(row[:size], length, dataset.vocabulary.size) for row, size in rows)
+    return everything(dataset) | {"strangers": np.array([not _among(found, known) for found in runs])}
+
+
+def _among(found: NDArray[np.int64], known: NDArray[np.int64]) -> bool:
+    """Whether one of these numbers is among sorted ones."""
+    place = np.searchsorted(known, found).clip(max=len(known) - 1)
+    return bool((known[place] == found).any())
+
+
+def _runs(tokens: NDArray[Any], length: int, size: int) -> NDArray[np.int64]:
+    """Each run of so many tokens as one number."""
+    if len(tokens) < length:
+        return np.zeros(0, dtype=np.int64)
+    windows = np.lib.stride_tricks.sliding_window_view(tokens.astype(np.int64), length)
+    found: NDArray[np.int64] = windows @ size ** np.arange(length, dtype=np.int64)
+    return found
+
+
+def figures(scores: Scores, counts: dict[int, Scores], rows: Rows) -> Figures:
+    """Bits per token of some rows, by the model and by counts."""
+
+    def of(all_rows: Scores) -> Figures:
+        kept = rows[: len(all_rows.nats)]
+        chosen = Scores(all_rows.nats[kept], all_rows.error[kept], all_rows.tokens[kept], 0)
+        return asdict(bits(per_unit(chosen, chosen.tokens)))
+
+    kept = rows[: len(scores.nats)]
+    return {
+        "rows": int(kept.sum()),
+        "tokens": int(scores.tokens[kept].sum()),
+        "bits_per_token": of(scores),
+        "n_grams": [{"order": order, **of(found)} for order, found in counts.items()],
+    }
 
 
 # ------------------------------------------------------------------------------------------------- samples
@@ -154,14 +204,16 @@ SETTINGS = {
         Evaluation(sequences=20_000, draws=2, repeats=2),
         molecules,
         10_000,
+        everything,
     ),
     "proteins": Setting(
         f"--size 10m --batch-size 64 --steps 4000 {_MUON} --save-every 1000 --validate-every 1000",
         "residue",
-        (1, 2, 3, 4, 5, 6),
+        (1, 2, 3, 6, 9, 12),
         Evaluation(),
         proteins,
         256,
+        by_relation,
     ),
     "chorales": Setting(
         f"--size 3m --dropout 0.2 --batch-size 128 --steps 4000 {_MUON} --save-every 500 --validate-every 500 "
@@ -171,6 +223,7 @@ SETTINGS = {
         Evaluation(),
         chorales,
         1000,
+        everything,
     ),
 }
 
@@ -185,7 +238,7 @@ def measure(name: str, data: str, run: Path, seed: int, steps: int | None, sampl
     trained = Run.open(run)
     history, config = trained.metrics(), trained.config
     found = evaluate(trained, setting.evaluation)
-    counts = [under_counts(dataset, order, setting.evaluation.sequences) for order in setting.orders]
+    counts = {order: under_counts(dataset, order, setting.evaluation.sequences) for order in setting.orders}
     record.write(
         data=name,
         unit=setting.unit,
@@ -196,7 +249,7 @@ def measure(name: str, data: str, run: Path, seed: int, steps: int | None, sampl
         training_s=round(sum(step["seconds"] for step in history), 1),
         held_out=[[step["step"], step["validation"]["mean"]] for step in history if step.get("validation")],
         result=found.document(),
-        n_grams=counts,
+        groups={group: figures(found.scores, counts, rows) for group, rows in setting.groups(dataset).items()},
         sampled=setting.look(run, dataset, seed, samples or setting.samples),
     )
 

@@ -228,18 +228,20 @@ def methods(*results: dict[str, Any]) -> str:
 
 
 def other_data(*results: dict[str, Any]) -> str:
-    """One row per data set."""
+    """One row per data set, and one for the rows of it that have a figure of their own."""
     lines = [
         "| data, test | bits per token | best n-gram | unigrams | parameters | steps × batch | training, s |",
         "|---" * 7 + "|",
     ]
     for r in results:
-        best = min(r["n_grams"], key=lambda n: n["mean"])
-        lines.append(
-            f"| {r['data']}: {r['result']['tokens']:,} {r['unit']}s | {_with_error(r['result']['bits_per_token'])} "
-            f"| {_with_error(best)} (n = {best['order']}) | {_with_error(r['n_grams'][0])} "
-            f"| {r['parameters'] / 1e6:.1f} M | {r['steps']:,} × {r['batch_size']:,} | {r['training_s']:.0f} |"
-        )
+        how = f"{r['parameters'] / 1e6:.1f} M | {r['steps']:,} × {r['batch_size']:,} | {r['training_s']:.0f}"
+        for name, group in r["groups"].items():
+            best = min(group["n_grams"], key=lambda n: n["mean"])
+            lines.append(
+                f"| {r['data']}{'' if name == 'all' else f', {name}'}: {group['tokens']:,} {r['unit']}s "
+                f"| {_with_error(group['bits_per_token'])} | {_with_error(best)} (n = {best['order']}) "
+                f"| {_with_error(group['n_grams'][0])} | {how if name == 'all' else ' | | '} |"
+            )
     return "\n".join([*lines, "", *(source(r) for r in results)])
 
 

@@ -16,6 +16,7 @@ import pytest
 from benchmarks import other_data, tables
 from benchmarks.other_data import SETTINGS
 from unmask.cli.main import main
+from unmask.data import Dataset, Plan, prepare
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SMALL = "characters --steps 2 --batch-size 4 --layers 1 --heads 2 --width 16 --preview 0"
@@ -163,7 +164,9 @@ def test_proteins(tmp_path, followed, measured):
     said, out = followed("proteins", "some.fasta", LENGTH="32", SAMPLES="4")
     assert "bits per character" in said
     assert "| real data |" in (out / "run" / "frontier" / "frontier.md").read_text()
-    found = measured("proteins", 4)["sampled"]
+    found = measured("proteins", 4)
+    assert found["groups"]["strangers"] == found["groups"]["all"]  # random letters have no relatives
+    found = found["sampled"]
     assert found["residues"]["train"].keys() == set("ACDEFGHIKLMNPQRSTVWY")
     assert found["judged"]["held out"]["frequencies off by"]["value"] > 0
 
@@ -200,6 +203,16 @@ def test_the_benchmark_trains_as_the_recipe_does(name):
     (line,) = re.findall(r"^unmask train .*?\"\$@\"", (RECIPES / f"{name}.sh").read_text(), re.DOTALL | re.MULTILINE)
     own = re.sub(r"unmask train|--(data|out) \S+|\\\n|\"\$@\"", " ", line)
     assert sorted(own.split()) == sorted(SETTINGS[name].flags.split())
+
+
+def test_strangers_share_no_run_with_the_training_data(tmp_path):
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "train.txt").write_text("abcdefgh\nhgfedcba\n")
+    (tmp_path / "lines" / "test.txt").write_text("xxbcdexx\nabdcfehg\nab\n")
+    prepare(Plan(str(tmp_path / "lines"), kind="lines"), tmp_path / "data")
+    groups = other_data.by_relation(Dataset(tmp_path / "data"), length=4)
+    assert groups["all"].tolist() == [True, True, True]
+    assert groups["strangers"].tolist() == [False, True, True]
 
 
 def notes():

@@ -154,6 +154,9 @@ def test_samples_of_a_file_are_checked(letters, tmp_path, capsys):
     found = json.loads(command(capsys, *words)[1])
     assert found["valid"]["value"] == pytest.approx(2 / 3)
     assert (found["novel"]["value"], found["novel"]["of"]) == (0.5, 2)
+    (tmp_path / "lines.txt").write_text("(\n")
+    code, out, _ = command(capsys, "check", tmp_path / "lines.txt", "--checker", "brackets", "--json")
+    assert json.loads(out) == {"valid": {"value": 0, "of": 1, "error": 0}}
 
 
 def frontier(capsys, run, tmp_path, *words):

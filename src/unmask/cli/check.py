@@ -23,6 +23,7 @@ def run(path: Path, name: str, data: Path | None, as_json: bool) -> int:
     found = validity(samples, checker.check, known, checker.form)
     shares = {"valid": found.valid, "unique": found.unique}
     shares |= {} if dataset is None else {"novel": found.novel}
+    shares = {name: share for name, share in shares.items() if share.of}  # of no valid sample none is a share
     if as_json:
         print(json.dumps({name: asdict(share) | {"error": share.error} for name, share in shares.items()}))
         return 0
