@@ -303,6 +303,51 @@ def serving_load(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", note, source(result)])
 
 
+def other_data(*results: dict[str, Any]) -> str:
+    """One row per data set, and one for the rows of it that have a figure of their own."""
+    lines = [
+        "| data, test | bits per token | best n-gram | unigrams | parameters | steps × batch | training, s |",
+        "|---" * 7 + "|",
+    ]
+    for r in results:
+        how = f"{r['parameters'] / 1e6:.1f} M | {r['steps']:,} × {r['batch_size']:,} | {r['training_s']:.0f}"
+        for name, group in r["groups"].items():
+            best = min(group["n_grams"], key=lambda n: n["mean"])
+            lines.append(
+                f"| {r['data']}{'' if name == 'all' else f', {name}'}: {group['tokens']:,} {r['unit']}s "
+                f"| {_with_error(group['bits_per_token'])} | {_with_error(best)} (n = {best['order']}) "
+                f"| {_with_error(group['n_grams'][0])} | {how if name == 'all' else ' | | '} |"
+            )
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
+def _with_error(figure: dict[str, float]) -> str:
+    return f"{figure['mean']:.3f} ± {figure['error']:.3f}"
+
+
+def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dict[str, Any]) -> str:
+    """What samples are judged by, and the same of something else beside it."""
+    shares = [
+        f"{name} {valid[name]['value']:.1%} ± {valid[name]['error']:.1%}" for name in ("valid", "unique", "novel")
+    ]
+    judged = proteins["sampled"]["judged"]
+    notes = {name: chorales["sampled"][name] for name in ("as_bach", "as_another")}
+    same = {name: f"{share['mean']:.1%} ± {share['error']:.1%}" for name, share in notes.items()}
+    lines = [
+        "| samples | figure | beside it |",
+        "|---" * 3 + "|",
+        f"| {valid['valid']['of']:,} molecules | {', '.join(shares)} | |",
+        *(
+            f"| {proteins['sampled']['samples']:,} proteins: {name} | {judged['samples'][name]['value']:.3f} "
+            f"| held out: {judged['held out'][name]['value']:.3f} |"
+            for name in judged["samples"]
+        ),
+        f"| {chorales['sampled']['samples']:,} harmonised melodies: notes that are Bach's own | {same['as_bach']} "
+        f"| another chorale's: {same['as_another']} |",
+    ]
+    return "\n".join([*lines, "", source(valid)])
+
+
 def protocol_tokens(result: dict[str, Any]) -> str:
     """One row per set."""
     lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
@@ -339,6 +384,8 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "shipped_writing": (shipped_writing, ("shipped_demo",)),
     "vocabulary_choice": (vocabulary_choice, ("vocabulary_choice",)),
     "serving_load": (serving_load, ("serving_load",)),
+    "other_data": (other_data, ("other_data/molecules", "other_data/proteins", "other_data/chorales")),
+    "other_samples": (other_samples, ("other_data/validity", "other_data/proteins", "other_data/chorales")),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }

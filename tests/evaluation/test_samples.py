@@ -95,9 +95,10 @@ def test_statistics_of_text():
 
 def test_validity():
     found = validity(["()", "()", "[", "([])"], balanced_brackets, known=["()"])
-    assert found.valid == 0.75
-    assert found.unique == pytest.approx(2 / 3)
-    assert found.novel == 0.5
+    assert (found.valid.value, found.valid.of) == (0.75, 4)
+    assert (found.unique.value, found.unique.of) == (pytest.approx(2 / 3), 3)
+    assert (found.novel.value, found.novel.of) == (0.5, 2)
+    assert found.valid.error == pytest.approx((0.75 * 0.25 / 4) ** 0.5)
     assert not balanced_brackets("(]")
     assert not balanced_brackets(")")
 

@@ -139,6 +139,13 @@ def test_the_command_samples_into_files(letters, tmp_path):
     assert "\x1b" not in done.stdout  # no colours when piped
 
 
+def test_many_samples_are_written_and_a_few_shown(letters, tmp_path, capsys):
+    code, out, _ = command(capsys, "sample", letters, "-n", 6, "--steps", 2, "--out", tmp_path / "a.txt")
+    assert code == 0
+    assert len((tmp_path / "a.txt").read_text().split()) == 6
+    assert len(out.split("wrote")[0].split()) == 4
+
+
 def test_json_and_arrays(letters, tmp_path, capsys):
     code, out, _ = command(capsys, "sample", letters, "-n", 2, "--steps", 4, "--json", "--out", tmp_path / "a.npz")
     found = json.loads(out)

@@ -1,4 +1,4 @@
-"""The commands that measure a model: eval, compare, score, frontier."""
+"""The commands that measure a model: eval, compare, score, frontier, check."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,3 +219,28 @@ class Frontier:
         by = frontier.By(self.judge, self.features, self.checker)
         real = frontier.Real(self.split, None if self.data is None else str(self.data))
         return frontier.run(self.model, wanted, by, real, self.out, self.json)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Count the samples of a file that are right, different, and new.
+
+    Each share comes with its binomial error. The model is not needed, so samples can be drawn on one machine and
+    checked on another. Examples:
+      unmask sample runs/molecules -n 10000 --out samples.json
+      unmask check samples.json --checker smiles --data data/molecules
+    """
+
+    samples: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
+    """A .json that unmask sample wrote, or any file with one sample per line."""
+    checker: str
+    """brackets, sudoku or smiles."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """A folder of prepared data: what is not in its training split is new."""
+    json: bool = False
+    """Print the shares as JSON and nothing else."""
+
+    def run(self) -> int:
+        from . import check
+
+        return check.run(self.samples, self.checker, self.data, self.json)

@@ -1,7 +1,6 @@
 """`unmask frontier`: quality against network calls."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from unmask.evaluation.yardsticks import (
     Yardstick,
     checked_by,
     distances_by,
+    frequencies_near,
     mauve_by,
     under_judge,
     under_ngram,
@@ -25,6 +25,7 @@ from unmask.evaluation.yardsticks import (
 )
 from unmask.mistakes import require
 from unmask.run import Model, find
+from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown
 from unmask.run.model import loaded
@@ -35,8 +36,6 @@ from .evaluate import bar
 _COUNTED = 5_000_000
 """Training tokens that the n-gram model counts."""
 _ORDER = 3
-_KNOWN = 200_000
-"""Training rows that a sample is compared with to be called new."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +86,15 @@ def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Y
         yield distances_by(extractor(by.features), data)
         return
     yield variety
-    counted = np.concatenate([row.ravel() for row in _rows(train, max(1, _COUNTED // math.prod(train.shape)))])
+    counted = train.stream(0, min(train.tokens, _COUNTED))
+    yield frequencies_near(counted, model.vocabulary.size)
     yield under_ngram(NGram(counted, _ORDER, model.vocabulary.size))
     if by.judge is not None:
         judge = Judge(by.judge, model.device)
         yield under_judge(judge)
         yield mauve_by(judge, data)
     if by.checker is not None:
-        yield checked_by(find_checker(by.checker), samples_of(model, _rows(train, _KNOWN)).texts)
+        yield checked_by(find_checker(by.checker), texts_of(train, model.vocabulary))
 
 
 def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:

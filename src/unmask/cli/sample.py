@@ -96,7 +96,7 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     if wanted.as_json:
         print(json.dumps({"texts": None if picture else texts, "tokens": [r.tolist() for r in rows], **cost}))
         return 0
-    _show(texts, watch, picture, console)
+    _show(texts if out is None else texts[: watch.shown], watch, picture, console)
     written = [str(path) for path in (out, wanted.gif, wanted.html) if path is not None]
     if written:
         console.print("wrote " + ", ".join(written), highlight=False)

@@ -4,6 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..mistakes import require
 
@@ -29,6 +33,13 @@ def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStat
     return TextStatistics(entropy, {n: _distinct(samples, n) for n in range(1, most + 1)}, _repeated(samples, most))
 
 
+def frequencies(samples: Sequence[NDArray[Any]], vocab_size: int) -> NDArray[np.float64]:
+    """The share of each token [V]."""
+    counts = sum((np.bincount(row.ravel(), minlength=vocab_size) for row in samples), np.zeros(vocab_size))
+    shares: NDArray[np.float64] = counts / max(1.0, counts.sum())
+    return shares
+
+
 def _grams(sample: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:
     return [tuple(sample[i : i + n]) for i in range(len(sample) - n + 1)]
 
@@ -45,22 +56,42 @@ def _repeated(samples: Sequence[Sequence[Hashable]], n: int) -> float:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A share of some samples."""
+
+    value: float
+    of: int
+    """How many samples it is a share of."""
+
+    @property
+    def error(self) -> float:
+        """Binomial: √(p(1 − p)/n)."""
+        return math.sqrt(self.value * (1 - self.value) / self.of) if self.of else math.nan
+
+
+def _share(part: int, of: int) -> Share:
+    return Share(part / of if of else math.nan, of)
+
+
+@dataclass(frozen=True)
 class Validity:
     """Of samples that can be checked: molecules, brackets, sudokus."""
 
-    valid: float
-    error: float
-    unique: float
-    """Share of different ones among the valid."""
-    novel: float
-    """Share of those that are not in the training data."""
+    valid: Share
+    unique: Share
+    """Different ones among the valid; falls with the number of samples, whatever the model."""
+    novel: Share
+    """Those of them that are not in the training data."""
 
 
-def validity(samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = ()) -> Validity:
-    """By a checker of yours; `known`: the training data."""
+def validity(
+    samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = (), form: Callable[[str], str] = str
+) -> Validity:
+    """By a checker of yours; `known`: the training data, `form`: what samples that count as the same have in common."""
     require(bool(samples), "there are no samples", got="none", allowed="at least one", do="sample first")
-    good = [sample for sample in samples if check(sample)]
-    rate, different, seen = len(good) / len(samples), set(good), set(known)
-    unique = len(different) / len(good) if good else math.nan
-    novel = len(different - seen) / len(different) if different else math.nan
-    return Validity(rate, (rate * (1 - rate) / len(samples)) ** 0.5, unique, novel)
+    good = [form(sample) for sample in samples if check(sample)]
+    different = set(good)
+    new = different - set(known)
+    return Validity(
+        _share(len(good), len(samples)), _share(len(different), len(good)), _share(len(new), len(different))
+    )
