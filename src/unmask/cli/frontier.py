@@ -109,5 +109,6 @@ def _show(points: list[Point], console: Console) -> None:
         table.add_column(column, justify="right", overflow="fold")
     for point in points:
         settings = (str(point.steps or ""), f"{point.temperature:g}" if point.calls else "", f"{point.calls:.1f}")
-        table.add_row(point.sampler, *settings, *(shown(point.values.get(name)) for name in names))
+        name = ", ".join([point.sampler, *(f"{option} {value:g}" for option, value in point.options.items())])
+        table.add_row(name, *settings, *(shown(point.values.get(name)) for name in names))
     console.print(table)

@@ -3,6 +3,7 @@
 Only arithmetic on features [n, d] that someone else computed; what these are decides what a figure may be called.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,19 @@ def _root_of_covariance(x: Features) -> Features:
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(x, rowvar=False)))
     found: Features = (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
     return found
+
+
+def jackknife(distance: Callable[[Features], float], samples: Features, *, groups: int = 10) -> tuple[float, float]:
+    """A distance of samples, and its standard error over samples: √((G−1)/G Σ_g (d_g − d̄)²), d_g without group g.
+
+    For distances that are biased by the number of samples, as Fréchet's is: all d_g have the same bias, so it does not
+    enter the error. Compare values of the same number of samples only.
+    """
+    good = 2 <= groups <= len(samples) // 2
+    require(good, "too few samples", got=f"{len(samples)} in {groups} groups", allowed=">= 2 each", do="sample more")
+    number = np.arange(len(samples)) % groups
+    without = np.array([distance(samples[number != group]) for group in range(groups)])
+    return distance(samples), float(np.sqrt((groups - 1) * without.var()))
 
 
 def kernel_distance(
