@@ -1,4 +1,4 @@
-"""A small classifier of digits, trained in seconds: what reads samples, and the features that distances are taken of."""
+"""A small classifier of digits, trained in seconds: it reads samples, and its features measure how far they are."""
 
 from dataclasses import dataclass
 
@@ -52,7 +52,7 @@ class Reader:
 
     @torch.no_grad()
     def __call__(self, images: Images) -> Read:
-        found = [self.network(part) for part in _as_floats(images, self.network).split(_BATCH)]
+        found = [self.network(part) for part in torch.split(_as_floats(images, self.network), _BATCH)]
         features = torch.cat([f for f, _ in found]).double().cpu().numpy() * self.scale
         return Read(features, torch.cat([logits.argmax(1) for _, logits in found]).cpu().numpy())
 
@@ -72,9 +72,9 @@ def trained(
     rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * per_epoch)
     x, y = _as_floats(images, network), torch.from_numpy(labels).to(device)
     for _ in range(epochs):
-        for rows in torch.randperm(len(x)).to(device).split(batch):
+        for rows in torch.split(torch.randperm(len(x)).to(device), batch):
             optimizer.zero_grad()
-            cross_entropy(network(x[rows])[1], y[rows]).backward()
+            torch.autograd.backward(cross_entropy(network(x[rows])[1], y[rows]))
             optimizer.step()
             rate.step()
     return Reader(network.requires_grad_(False).eval())
