@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=128, help="samples of each")
     parser.add_argument("--steps", type=int, nargs="+", default=[8, 16, 32, 64, 128])
     parser.add_argument("--many", type=int, nargs="+", default=[256, 1024], help="steps for the three draws")
-    parser.add_argument("--judge", help="a causal language model of Hugging Face")
+    parser.add_argument("--judge", help="a run with --method ar on the same data, or a causal model of Hugging Face")
     parser.add_argument("--out", type=Path, help="keep finished points here, and go on from them")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

@@ -196,7 +196,7 @@ class Frontier:
     data: Annotated[Path | None, optional("DIR")] = None
     """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     judge: Annotated[str | None, optional("MODEL")] = None
-    """A causal language model of Hugging Face: a folder or an id."""
+    """A causal language model of Hugging Face, a folder or an id; or a run with --method ar and the same tokens."""
     features: str = "pixels"
     """Of pictures: pixels, inception:FILE (then the distance is FID), or MODULE:FUNCTION."""
     checker: Annotated[str | None, optional("NAME")] = None

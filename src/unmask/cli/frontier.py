@@ -26,8 +26,9 @@ from unmask.evaluation.yardsticks import (
 from unmask.mistakes import require
 from unmask.run import Model, find
 from unmask.run.evaluate import Evaluation, split_of
-from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown
-from unmask.run.model import loaded
+from unmask.run.folder import FACTS
+from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown, under_model
+from unmask.run.model import load, loaded
 from unmask.run.previews import is_picture
 
 from .evaluate import bar
@@ -90,11 +91,19 @@ def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Y
     counted = np.concatenate([row.ravel() for row in _rows(train, max(1, _COUNTED // math.prod(train.shape)))])
     yield under_ngram(NGram(counted, _ORDER, model.vocabulary.size))
     if by.judge is not None:
-        judge = Judge(by.judge, model.device)
-        yield under_judge(judge)
-        yield mauve_by(judge, data)
+        yield from _by_judge(by.judge, model, data)
     if by.checker is not None:
         yield checked_by(find_checker(by.checker), samples_of(model, _rows(train, _KNOWN)).texts)
+
+
+def _by_judge(name: str, model: Model, data: Samples) -> Iterator[Yardstick]:
+    """A folder of ours holds what is known of its data; all else is Hugging Face's."""
+    if (Path(name) / FACTS).exists():
+        yield under_model(load(name), model.vocabulary)
+        return
+    judge = Judge(name, model.device)
+    yield under_judge(judge)
+    yield mauve_by(judge, data)
 
 
 def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:

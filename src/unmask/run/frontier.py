@@ -13,16 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from ..data.vocabulary import Vocabulary
+from ..evaluation import Scores, Sequences, per_unit, perplexity, score
 from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
 from ..files import fingerprint, write_json, written_whole
 from ..mistakes import extra, require
 from ..sampling import find, fitting, options_of
+from ..sampling.frame import together
+from ..training import charge_chunks
 from .model import Model, Sampling
 
 DATA = "real data"
 ALL = "all"
 """Every sampler that fits the model."""
+_ROWS = 64
+"""Samples that a model judges at once."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,37 @@ def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
     if len(model.facts.shape) > 1:
         return Samples(rows, [])
     return Samples(cut, [model.vocabulary.decode(row) for row in cut])
+
+
+def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
+    """Perplexity per token under an exact model of ours with the same tokens: an autoregressive one."""
+    estimator, allowed = judge.estimator(), "an autoregressive model (unmask train --method ar)"
+    require(
+        estimator.exact,
+        "this judge only bounds likelihoods",
+        got=judge.method.family.name,
+        allowed=allowed,
+        do="train one",
+    )
+    same = judge.vocabulary.to_json() == vocabulary.to_json()
+    require(
+        same,
+        "the judge has another vocabulary",
+        got=repr(judge.vocabulary),
+        allowed="the model's",
+        do="train one on its data",
+    )
+
+    def perplexities(samples: Samples) -> dict[str, Value]:
+        rows = [torch.from_numpy(np.asarray(row, dtype=np.int64)) for row in samples.tokens if row.size]
+        batches = (
+            Sequences(torch.stack([rows[i] for i in part]).to(judge.device), torch.tensor(part, device=judge.device))
+            for part in together(rows, _ROWS)
+        )
+        found = Scores.joined(score(judge.network, batches, estimator, draws=1, repeats=2, charge=charge_chunks))
+        return {"generative perplexity": Value(*perplexity(per_unit(found, found.tokens)))}
+
+    return perplexities
 
 
 # --------------------------------------------------------------------------------------------- results
