@@ -47,18 +47,22 @@ class Reader:
     """A trained classifier."""
 
     network: Classifier
+    centre: Features | float = 0.0
     scale: float = 1.0
     """Of the features; the distances change with it."""
 
     @torch.no_grad()
     def __call__(self, images: Images) -> Read:
         found = [self.network(part) for part in torch.split(_as_floats(images, self.network), _BATCH)]
-        features = torch.cat([f for f, _ in found]).double().cpu().numpy() * self.scale
-        return Read(features, torch.cat([logits.argmax(1) for _, logits in found]).cpu().numpy())
+        features = torch.cat([f for f, _ in found]).double().cpu().numpy()
+        return Read(
+            (features - self.centre) * self.scale, torch.cat([logits.argmax(1) for _, logits in found]).cpu().numpy()
+        )
 
     def scaled_to(self, images: Images) -> "Reader":
-        """The same with features whose variance over these images is 1 on average."""
-        return Reader(self.network, float(self.scale / np.sqrt(self(images).features.var(0).mean())))
+        """The same with features whose mean over these images is 0, and whose variance is 1 on average."""
+        plain = Reader(self.network)(images).features
+        return Reader(self.network, plain.mean(0), float(1 / np.sqrt(plain.var(0).mean())))
 
 
 def trained(

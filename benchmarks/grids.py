@@ -38,8 +38,8 @@ from unmask.evaluation import (
     frechet,
     in_groups,
     jackknife,
-    kernel_distance,
     per_unit,
+    squared_mmd,
 )
 from unmask.evaluation.distances import Features
 from unmask.mistakes import require
@@ -60,6 +60,8 @@ COUNTED = 5_000_000
 ORDER = 3
 GROUPS = 10
 """Of samples, for the errors of distances."""
+REFERENCE = 1000
+"""Rows of the test set that the kernel distance is taken to: it counts pairs."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
     real = reader(_all(study.test).astype(np.uint8)).features
     rows = [
         {"way": s.way.name, "steps": s.steps, "conditional": s.conditional, "calls": round(calls[s], 2)}
-        | judged(reader(np.concatenate(images[s])), real, classes_of(model, s, sum(map(len, images[s]))))
+        | judged(reader(np.concatenate(images[s])), real, classes_of(model, s, 0, sum(map(len, images[s]))))
         for s in settings
     ]
     count = len(images[settings[0]]) * size
@@ -161,14 +163,14 @@ def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
 def draw(model: Model, setting: Setting, first: int, count: int) -> Any:
     """Samples number `first` and following."""
     sampling = Sampling(steps=setting.steps, grid=setting.way.grid, seed=setting.seed, batch_size=count)
-    labels = classes_of(model, setting, count)
+    labels = classes_of(model, setting, first, count)
     given = None if labels is None else torch.from_numpy(labels)
     return model.fill(model.blank(count, setting.seed), sampling, first + torch.arange(count), given)
 
 
-def classes_of(model: Model, setting: Setting, count: int) -> NDArray[np.int64] | None:
-    """Each class in turn, where classes are asked for."""
-    return np.arange(count) % model.network.classes if setting.conditional else None
+def classes_of(model: Model, setting: Setting, first: int, count: int) -> NDArray[np.int64] | None:
+    """Each class in turn, where classes are asked for; of the samples number `first` and following."""
+    return np.arange(first, first + count) % model.network.classes if setting.conditional else None
 
 
 def reader_of(study: Study, seed: int) -> tuple[Reader, dict[str, Any]]:
@@ -190,10 +192,7 @@ def _some(split: Split, count: int, seed: int) -> Images:
 def judged(read: Read, real: Features, asked: NDArray[np.int64] | None) -> dict[str, Any]:
     """Distances to real features, with errors; and how many are read as the class that was asked for."""
     value, error = jackknife(lambda x: frechet(x, real), read.features, groups=GROUPS)
-    kernel = [
-        kernel_distance(part, real, subsets=1, size=len(part), seed=number)[0]
-        for number, part in enumerate(read.features[group::GROUPS] for group in range(GROUPS))
-    ]
+    kernel = [squared_mmd(part, real[:REFERENCE]) for part in np.array_split(read.features, GROUPS)]
     found: dict[str, Any] = {
         "frechet": {"mean": value, "error": error},
         "kernel": {"mean": float(np.mean(kernel)), "error": float(np.std(kernel, ddof=1) / GROUPS**0.5)},
@@ -288,11 +287,11 @@ def infill(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
 
 def fillings_of(model: Model, steps: Sequence[int], size: int, seed: int) -> Iterator[Filling]:
     """For each pattern the three ways with so many steps, and one token at a time."""
+    models = [way.model(model) for way in WAYS]
     for pattern in PATTERNS:
-        for number, way in enumerate(WAYS):
-            for count in steps:
-                sampling = Sampling(steps=count, grid=way.grid, seed=seed + number, batch_size=size)
-                yield Filling(pattern, way.name, way.model(model), sampling, count)
+        for (number, way), count in product(enumerate(WAYS), steps):
+            sampling = Sampling(steps=count, grid=way.grid, seed=seed + number, batch_size=size)
+            yield Filling(pattern, way.name, models[number], sampling, count)
         alone = Sampling("first-hitting", seed=seed + len(WAYS), batch_size=size)
         yield Filling(pattern, "one at a time", model, alone, None)
 

@@ -261,7 +261,7 @@ def grids(result: dict[str, Any]) -> str:
         f"{result['samples']:,} samples of each. As many training pictures: Fréchet distance "
         f"{_pm(floor['frechet'], 2)}, kernel distance {_pm(floor['kernel'])}. The {reader['features']} features are "
         f"those before the last layer of a classifier ({reader['parameters']:,} parameters, "
-        f"{reader['test_accuracy']:.2%} of the test set right), scaled to variance 1."
+        f"{reader['test_accuracy']:.2%} of the test set right), centred, and scaled to variance 1."
     )
     return "\n".join([*lines, "", note, source(result)])
 

@@ -123,6 +123,7 @@ def test_the_classifier_learns_and_its_features_are_scaled():
     read = reader(images)
     assert (read.classes == labels).mean() > 0.99
     assert read.features.var(0).mean() == pytest.approx(1)
+    assert abs(read.features.mean(0)).max() < 1e-9
 
 
 def test_data_are_near_data_and_noise_is_not():
@@ -135,6 +136,17 @@ def test_data_are_near_data_and_noise_is_not():
     assert far["kernel"]["mean"] > 6 * far["kernel"]["error"]
     asked = grids.judged(digit_classifier.Read(same, np.arange(400) % 2), real, np.zeros(400, int))["as_asked"]
     assert asked == {"mean": 0.5, "error": 0.025}
+
+
+def test_classes_in_turn_do_not_look_like_an_error():
+    """Ten kinds in turn, far apart: each group must hold all of them, or every group would be far from the data."""
+    rng = np.random.default_rng(0)
+    centres = 5 * rng.normal(size=(10, 4))
+    real, same = (centres[np.arange(n) % 10] + rng.normal(size=(n, 4)) for n in (2000, 400))
+    found = grids.judged(digit_classifier.Read(same, np.arange(400) % 10), real, np.arange(400) % 10)
+    assert found["frechet"]["mean"] < 1
+    assert found["frechet"]["error"] < 0.2
+    assert found["as_asked"] == {"mean": 1, "error": 0}
 
 
 def test_digits(pictures, results, monkeypatch, tmp_path):

@@ -11,12 +11,11 @@ import time
 import numpy as np
 import pytest
 
+from tests.small_models import trained
 from unmask.cli.main import main
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.training import OptimizerConfig
-
-from ..small_models import trained
 
 
 def command(capsys, *words):

@@ -3,7 +3,7 @@
 from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
 from .checkers import CHECKERS, balanced_brackets, find_checker, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
-from .distances import Mauve, frechet, jackknife, kernel_distance, mauve, precision_recall
+from .distances import Mauve, frechet, jackknife, kernel_distance, mauve, precision_recall, squared_mmd
 from .features import Extractor, extractor
 from .judge import Judge
 from .likelihood import (
@@ -77,6 +77,7 @@ __all__ = [
     "repeats_for",
     "score",
     "solved_sudoku",
+    "squared_mmd",
     "statistics",
     "surprise",
     "validity",
