@@ -9,15 +9,17 @@ data, a causal model if one is named, and by the variety of the samples; real da
 """
 
 import argparse
-import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unmask.cli import frontier
+from rich.console import Console
+
+from unmask.cli.frontier import By, Real, measured
 from unmask.configs import to_json
 from unmask.run import find
-from unmask.run.frontier import ALL, DATA, Frontier
+from unmask.run.frontier import ALL, DATA, Frontier, Point
 
 from .record import Record, plainly
 
@@ -38,16 +40,10 @@ def plans(steps: tuple[int, ...], many: tuple[int, ...], count: int, seed: int) 
     return [Frontier((ALL, *HASTY), steps, **how), Frontier(DRAWS, many, **how)]
 
 
-def points(
-    name: str, wanted: list[Frontier], by: frontier.By, real: frontier.Real, folder: Path
-) -> list[dict[str, Any]]:
+def points(name: str, wanted: list[Frontier], by: By, real: Real, folder: Path) -> list[Point]:
     """Of all plans, the real data once; finished points in the folder are not sampled again."""
-    found: list[dict[str, Any]] = []
-    for plan in wanted:
-        frontier.run(name, plan, by, real, folder, as_json=False)
-        document = json.loads((folder / "frontier.json").read_text())
-        found += [p for p in document["points"] if p["sampler"] != DATA or not found]
-    return found
+    found = [measured(name, plan, by, real, folder, Console()) for plan in wanted]
+    return [point for number, part in enumerate(found) for point in part if point.sampler != DATA or not number]
 
 
 def main() -> None:
@@ -64,10 +60,15 @@ def main() -> None:
     given = parser.parse_args()
     record = Record("sampler_frontier", given.seed)
     wanted = plans(tuple(given.steps), tuple(given.many), given.count, given.seed)
-    by, real = frontier.By(given.judge, "pixels", None), frontier.Real("test", given.data)
+    by, real = By(given.judge, "pixels", None), Real("test", given.data)
     with tempfile.TemporaryDirectory() as folder:
         found = points(given.model, wanted, by, real, given.out or Path(folder))
-    record.write(model=to_json(find(given.model).config), samples=given.count, judge=given.judge, points=found)
+    record.write(
+        model=to_json(find(given.model).config),
+        samples=given.count,
+        judge=given.judge,
+        points=[asdict(point) for point in found],
+    )
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def test_tokens_of_one_rank_do_not_see_each_other():
 
 
 def test_infilling(letters, results, monkeypatch):
-    words = ("infill", letters, data_of(letters), "--steps", 1, 32, "--size", 24, "--budget", 0)
+    words = ("infill", letters, data_of(letters), "--steps", 1, 16, "--size", 16, "--budget", 0)
     command(monkeypatch, grids.main, *words)
     found = json.loads((results / "grids_infill.json").read_text())
     rows = {(r["pattern"], r["way"], r["steps"]): r for r in found["rows"]}
@@ -96,7 +96,7 @@ def test_infilling(letters, results, monkeypatch):
         assert alone["conflict"]["mean"] == pytest.approx(0, abs=1e-6)  # float32 networks, other batches
         assert alone["calls"] == 8  # half of sixteen
         for way in grids.WAYS:
-            hasty, slow = (rows[pattern, way.name, steps]["conflict"]["mean"] for steps in (1, 32))
+            hasty, slow = (rows[pattern, way.name, steps]["conflict"]["mean"] for steps in (1, 16))
             assert hasty > slow
     gap = rows["one gap", "linear, uniform grid", 1]["conflict"]
     assert gap["mean"] > 6 * gap["error"]  # pairs of letters that must agree were drawn without seeing each other

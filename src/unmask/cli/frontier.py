@@ -61,6 +61,19 @@ class Real:
 def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_json: bool) -> int:
     """Sample, judge, show, write."""
     console = Console(quiet=as_json)
+    place = out or find(name).results / "frontier"
+    points = measured(name, wanted, by, real, place, console)
+    draw(points, place / "frontier.png")
+    if as_json:
+        print(json.dumps([asdict(point) for point in points], ensure_ascii=False))
+        return 0
+    _show(points, console)
+    console.print(f"wrote {place / 'frontier'}.json, .md and .png", highlight=False, soft_wrap=True)
+    return 0
+
+
+def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
+    """All points, by what fits the data; written to `place`, and not sampled again if they are there."""
     found = find(name)
     model = loaded(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
@@ -70,16 +83,8 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
     yardsticks = list(_yardsticks(model, train, data, by))
     about = {"split": real.split, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
-    place = out or found.results / "frontier"
     with bar(console, "samplers") as progress:
-        points = frontier(model, wanted, yardsticks, data, place, about, progress)
-    draw(points, place / "frontier.png")
-    if as_json:
-        print(json.dumps([asdict(point) for point in points], ensure_ascii=False))
-        return 0
-    _show(points, console)
-    console.print(f"wrote {place / 'frontier'}.json, .md and .png", highlight=False, soft_wrap=True)
-    return 0
+        return frontier(model, wanted, yardsticks, data, place, about, progress)
 
 
 def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Yardstick]:
