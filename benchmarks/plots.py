@@ -67,7 +67,8 @@ def sampler_frontier(result: dict[str, Any]) -> Any:
             axes.axhline(real["values"][name]["value"], color="0.6", linewidth=1, label=real["sampler"])
             for i, sampler in enumerate(s for s in KINDS[kind] if any(p["sampler"] == s for p in points)):
                 own = sorted((p for p in points if p["sampler"] == sampler), key=lambda p: p["calls"])
-                look = {"color": COLOURS[i % len(COLOURS)], "marker": "o", "markersize": 3, "linewidth": 1.2}
+                marker, style = LOOKS[i % len(LOOKS)]  # lines that fall together are told apart by these
+                look = {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": style, "markersize": 3}
                 axes.plot([p["calls"] for p in own], [p["values"][name]["value"] for p in own], label=sampler, **look)
             axes.set(xscale="log", title=kind if row == 0 else "")
             if row + 1 == len(names):
@@ -128,6 +129,8 @@ def write(name: str, folder: Path = IMAGES) -> Path:
     figure = make(json.loads((RESULTS / f"{result}.json").read_text()))
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}), written_whole(path) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     return path
