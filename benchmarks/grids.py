@@ -48,7 +48,7 @@ from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.folder import ModelFolder
 from unmask.run.model import loaded
 from unmask.run.previews import grid_of, is_picture, png
-from unmask.sampling import Predictor
+from unmask.sampling import Predictor, Sampled
 from unmask.training import MD4Config
 
 from . import digit_classifier
@@ -140,17 +140,20 @@ def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
         for conditional, (number, way), count in product((False, True), enumerate(WAYS), steps)
     ]
     images: dict[Setting, list[Images]] = defaultdict(list)
+    asked: dict[Setting, list[NDArray[np.int64]]] = defaultdict(list)
     calls: dict[Setting, float] = {}
     for done in rounds(budget):
+        classes = np.random.default_rng((seed, done)).choice(np.asarray(study.train.labels), size)
         for setting in settings:
-            drawn = draw(ways[WAYS.index(setting.way)], setting, done * size, size)
+            drawn = draw(ways[WAYS.index(setting.way)], setting, done * size, classes)
             images[setting].append(drawn.tokens.cpu().numpy().astype(np.uint8))
+            asked[setting].append(classes)
             calls[setting] = drawn.calls
         print(f"{(done + 1) * size} samples of each setting", flush=True)
     real = reader(_all(study.test).astype(np.uint8)).features
     rows = [
         {"way": s.way.name, "steps": s.steps, "conditional": s.conditional, "calls": round(calls[s], 2)}
-        | judged(reader(np.concatenate(images[s])), real, classes_of(model, s, 0, sum(map(len, images[s]))))
+        | judged(reader(np.concatenate(images[s])), real, np.concatenate(asked[s]) if s.conditional else None)
         for s in settings
     ]
     count = len(images[settings[0]]) * size
@@ -160,17 +163,15 @@ def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
         sheet.write_bytes(png(grid_of(np.concatenate([images[s][0][: len(steps)] for s in settings]))))
 
 
-def draw(model: Model, setting: Setting, first: int, count: int) -> Any:
-    """Samples number `first` and following."""
+def draw(model: Model, setting: Setting, first: int, classes: NDArray[np.int64]) -> Sampled:
+    """Samples number `first` and following, of these classes where classes are asked for.
+
+    Classes are drawn from the training set's, independently: so are the samples then, which errors rely on.
+    """
+    count = len(classes)
     sampling = Sampling(steps=setting.steps, grid=setting.way.grid, seed=setting.seed, batch_size=count)
-    labels = classes_of(model, setting, first, count)
-    given = None if labels is None else torch.from_numpy(labels)
-    return model.fill(model.blank(count, setting.seed), sampling, first + torch.arange(count), given)
-
-
-def classes_of(model: Model, setting: Setting, first: int, count: int) -> NDArray[np.int64] | None:
-    """Each class in turn, where classes are asked for; of the samples number `first` and following."""
-    return np.arange(first, first + count) % model.network.classes if setting.conditional else None
+    labels = torch.from_numpy(classes) if setting.conditional else None
+    return model.fill(model.blank(count, setting.seed), sampling, first + torch.arange(count), labels)
 
 
 def reader_of(study: Study, seed: int) -> tuple[Reader, dict[str, Any]]:

@@ -36,8 +36,8 @@ def jackknife(distance: Callable[[Features], float], samples: Features, *, group
     """A distance of samples, and its standard error over samples: √((G−1)/G Σ_g (d_g − d̄)²), d_g without group g.
 
     For distances that are biased by the number of samples, as Fréchet's is: all d_g have the same bias, so it does not
-    enter the error. Compare values of the same number of samples only. Groups are consecutive samples: classes should
-    come in turn, not one after the other.
+    enter the error. Compare values of the same number of samples only. Samples are taken to be independent: classes in
+    turn, or one after the other, are not.
     """
     good = 2 <= groups <= len(samples) // 2
     require(good, "too few samples", got=f"{len(samples)} in {groups} groups", allowed=">= 2 each", do="sample more")
