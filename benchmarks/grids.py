@@ -199,8 +199,9 @@ def judged(read: Read, real: Features, asked: NDArray[np.int64] | None) -> dict[
         "kernel": {"mean": float(np.mean(kernel)), "error": float(np.std(kernel, ddof=1) / GROUPS**0.5)},
     }
     if asked is not None:
-        right = float((read.classes == asked).mean())
-        found["as_asked"] = {"mean": right, "error": (right * (1 - right) / len(asked)) ** 0.5}
+        right, count = int((read.classes == asked).sum()), len(asked)
+        likely = (right + 1) / (count + 2)  # no error of zero where all are right
+        found["as_asked"] = {"mean": right / count, "error": (likely * (1 - likely) / count) ** 0.5}
     return found
 
 
