@@ -11,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from unmask.evaluation.yardsticks import Value
+from unmask.run.frontier import shown
+
 from .record import RESULTS
 
 ROOT = Path(__file__).parent.parent
@@ -357,6 +360,63 @@ def protocol_tokens(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", source(result)])
 
 
+def _pm(figure: dict[str, float], digits: int = 3, scale: float = 1.0) -> str:
+    """A mean with its standard error."""
+    return f"{scale * figure['mean']:.{digits}f} ± {scale * figure['error']:.{digits}f}"
+
+
+def grids(result: dict[str, Any]) -> str:
+    """One row per way, with and without classes, one column per number of steps; the floor last."""
+    steps = list(dict.fromkeys(r["steps"] for r in result["rows"]))
+    measures = (("frechet", "Fréchet distance", 2, 1.0), ("kernel", "kernel distance", 3, 1.0))
+    lines = ["| | " + " | ".join(f"T = {count}" for count in steps) + " |", "|---" * (1 + len(steps)) + "|"]
+    for key, title, digits, scale in (*measures, ("as_asked", "% read as asked", 1, 100.0)):
+        for conditional in (False, True):
+            found = [r for r in result["rows"] if r["conditional"] is conditional and key in r]
+            for way in dict.fromkeys(r["way"] for r in found):
+                cells = (_pm(r[key], digits, scale) for r in found if r["way"] == way)
+                kind = "with class" if conditional else "no class"
+                lines.append(f"| {title}, {kind}: {way} | " + " | ".join(cells) + " |")
+    reader, floor = result["classifier"], result["floor"]
+    note = (
+        f"{result['samples']:,} samples of each. As many training pictures: Fréchet distance "
+        f"{_pm(floor['frechet'], 2)}, kernel distance {_pm(floor['kernel'])}. The {reader['features']} features are "
+        f"those before the last layer of a classifier ({reader['parameters']:,} parameters, "
+        f"{reader['test_accuracy']:.2%} of the test set right), centred, and scaled to variance 1."
+    )
+    return "\n".join([*lines, "", note, source(result)])
+
+
+def infilling(result: dict[str, Any]) -> str:
+    """One row per pattern, way and number of steps."""
+    lines = [
+        "| hidden | way | steps | network calls | conflict, bits per token "
+        f"| {result['ngram_order']}-gram bits per token | % as in the text |",
+        "|---" * 7 + "|",
+    ]
+    lines += [
+        f"| {r['pattern']} | {r['way']} | {r['steps'] or ''} | {r['calls']:.1f} | {_pm(r['conflict'])} "
+        f"| {_pm(r['ngram'], 2)} | {_pm(r['right'], 1, 100.0)} |"
+        for r in result["rows"]
+    ]
+    lines += [f"| {name} | the text itself | | | | {_pm(figure, 2)} | |" for name, figure in result["text"].items()]
+    note = f"{result['sequences']:,} rows of {result['tokens']} tokens, half of them hidden."
+    return "\n".join([*lines, "", f"{note} {source(result)}"])
+
+
+def sampler_frontier(result: dict[str, Any]) -> str:
+    """One row per sampler, option and number of steps, in the order of their network calls within a sampler."""
+    points = result["points"]
+    names = list(dict.fromkeys(name for point in points for name in point["values"]))
+    lines = ["| sampler | steps | network calls | " + " | ".join(names) + " |", "|---" * (3 + len(names)) + "|"]
+    order = {name: i for i, name in enumerate(dict.fromkeys(p["sampler"] for p in points))}
+    for p in sorted(points, key=lambda p: (order[p["sampler"]], p["calls"])):
+        title = ", ".join([p["sampler"], *(f"{name} {value:g}" for name, value in p["options"].items())])
+        cells = " | ".join(shown(Value(**p["values"][name])) if name in p["values"] else "" for name in names)
+        lines.append(f"| {title} | {p['steps'] or ''} | {p['calls']:.1f} | {cells} |")
+    return "\n".join([*lines, "", f"{result['samples']} samples of each, 95 % intervals. {source(result)}"])
+
+
 def source(result: dict[str, Any]) -> str:
     """Where the figures come from."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
@@ -387,6 +447,9 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "other_data": (other_data, ("other_data/molecules", "other_data/proteins", "other_data/chorales")),
     "other_samples": (other_samples, ("other_data/validity", "other_data/proteins", "other_data/chorales")),
     "protocol_tokens": (protocol_tokens, ("protocol_tokens",)),
+    "grids": (grids, ("grids_digits",)),
+    "infilling": (infilling, ("grids_infill",)),
+    "sampler_frontier": (sampler_frontier, ("sampler_frontier",)),
     "network_runs": (network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
 """How each table is made, and from which results."""

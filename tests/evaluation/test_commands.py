@@ -11,10 +11,12 @@ import time
 import numpy as np
 import pytest
 
+from tests.small_models import trained
 from unmask.cli.main import main
 from unmask.data import Dataset
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
+from unmask.training import OptimizerConfig
 
 
 def command(capsys, *words):
@@ -343,3 +345,19 @@ def test_steps_on_another_grid(letters):
     even, cosine = (evaluate(run, Evaluation("valid", grid=grid, **how)) for grid in ("uniform", "cosine"))
     assert even.per_token.mean != cosine.per_token.mean
     assert even.name != cosine.name
+
+
+def test_an_autoregressive_model_judges(letters, capsys, tmp_path):
+    """Pairs of letters that must agree: one bit per letter where they do, far more where they were drawn together."""
+    rate = OptimizerConfig(rate=1e-2)
+    how = {"width": 32, "steps": 150, "batch_size": 32, "average": 0.9, "optimizer": rate}
+    judge = trained(letters.parent / "data", tmp_path / "judge", "ar", **how)
+    words = ("--samplers", "ancestral", "first-hitting", "--steps", 1, "-n", 8, "--split", "valid")
+    code, (real, hasty, exact) = frontier(capsys, letters, tmp_path, *words, "--judge", judge)
+    assert code == 0
+    real, hasty, exact = (p["values"]["generative perplexity"]["value"] for p in (real, hasty, exact))
+    assert 2 <= real < 2.3  # four letters, and each again: one bit per letter
+    assert exact < hasty / 2
+    code, err = frontier(capsys, letters, tmp_path, *words, "--judge", letters)
+    assert code == 2
+    assert "only bounds likelihoods" in err

@@ -184,7 +184,7 @@ class Frontier:
     model: MODEL
     """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     samplers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME …")] = ("ancestral",)
-    """See unmask samplers."""
+    """See unmask samplers; options after a colon (first-hitting:tokens_per_call=4); all: every one that fits."""
     steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = (8, 16, 32, 64, 128)
     """For samplers that walk along a grid."""
     temperatures: Annotated[tuple[float, ...], tyro.conf.arg(metavar="X …")] = (1.0,)
@@ -196,7 +196,7 @@ class Frontier:
     data: Annotated[Path | None, optional("DIR")] = None
     """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     judge: Annotated[str | None, optional("MODEL")] = None
-    """A causal language model of Hugging Face: a folder or an id."""
+    """A causal language model of Hugging Face, a folder or an id; or a run with --method ar and the same tokens."""
     features: str = "pixels"
     """Of pictures: pixels, inception:FILE (then the distance is FID), or MODULE:FUNCTION."""
     checker: Annotated[str | None, optional("NAME")] = None

@@ -27,8 +27,9 @@ from unmask.mistakes import require
 from unmask.run import Model, find
 from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
-from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown
-from unmask.run.model import loaded
+from unmask.run.folder import FACTS
+from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown, under_model
+from unmask.run.model import load, loaded
 from unmask.run.previews import is_picture
 
 from .evaluate import bar
@@ -59,6 +60,19 @@ class Real:
 def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_json: bool) -> int:
     """Sample, judge, show, write."""
     console = Console(quiet=as_json)
+    place = out or find(name).results / "frontier"
+    points = measured(name, wanted, by, real, place, console)
+    draw(points, place / "frontier.png")
+    if as_json:
+        print(json.dumps([asdict(point) for point in points], ensure_ascii=False))
+        return 0
+    _show(points, console)
+    console.print(f"wrote {place / 'frontier'}.json, .md and .png", highlight=False, soft_wrap=True)
+    return 0
+
+
+def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
+    """All points, by what fits the data; written to `place`, and not sampled again if they are there."""
     found = find(name)
     model = loaded(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
@@ -68,16 +82,8 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
     yardsticks = list(_yardsticks(model, train, data, by))
     about = {"split": real.split, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
-    place = out or found.results / "frontier"
     with bar(console, "samplers") as progress:
-        points = frontier(model, wanted, yardsticks, data, place, about, progress)
-    draw(points, place / "frontier.png")
-    if as_json:
-        print(json.dumps([asdict(point) for point in points], ensure_ascii=False))
-        return 0
-    _show(points, console)
-    console.print(f"wrote {place / 'frontier'}.json, .md and .png", highlight=False, soft_wrap=True)
-    return 0
+        return frontier(model, wanted, yardsticks, data, place, about, progress)
 
 
 def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Yardstick]:
@@ -90,11 +96,19 @@ def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Y
     yield frequencies_near(counted, model.vocabulary.size)
     yield under_ngram(NGram(counted, _ORDER, model.vocabulary.size))
     if by.judge is not None:
-        judge = Judge(by.judge, model.device)
-        yield under_judge(judge)
-        yield mauve_by(judge, data)
+        yield from _by_judge(by.judge, model, data)
     if by.checker is not None:
         yield checked_by(find_checker(by.checker), texts_of(train, model.vocabulary))
+
+
+def _by_judge(name: str, model: Model, data: Samples) -> Iterator[Yardstick]:
+    """A folder of ours holds what is known of its data; all else is Hugging Face's."""
+    if (Path(name) / FACTS).exists():
+        yield under_model(load(name), model.vocabulary)
+        return
+    judge = Judge(name, model.device)
+    yield under_judge(judge)
+    yield mauve_by(judge, data)
 
 
 def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:
@@ -109,5 +123,6 @@ def _show(points: list[Point], console: Console) -> None:
         table.add_column(column, justify="right", overflow="fold")
     for point in points:
         settings = (str(point.steps or ""), f"{point.temperature:g}" if point.calls else "", f"{point.calls:.1f}")
-        table.add_row(point.sampler, *settings, *(shown(point.values.get(name)) for name in names))
+        name = ", ".join([point.sampler, *(f"{option} {value:g}" for option, value in point.options.items())])
+        table.add_row(name, *settings, *(shown(point.values.get(name)) for name in names))
     console.print(table)

@@ -1,9 +1,9 @@
 """Evaluation: likelihoods with error bars, exact chain rules, and what a figure is compared with."""
 
-from .chain import ORDERS, Interval, chain_rule, order_bounds
+from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
 from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
-from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall
+from .distances import Mauve, frechet, jackknife, kernel_distance, mauve, precision_recall, squared_mmd
 from .features import Extractor, extractor
 from .judge import Judge
 from .likelihood import (
@@ -68,6 +68,8 @@ __all__ = [
     "find_text",
     "frechet",
     "frequencies",
+    "in_groups",
+    "jackknife",
     "kernel_distance",
     "mauve",
     "order_bounds",
@@ -78,6 +80,7 @@ __all__ = [
     "repeats_for",
     "score",
     "solved_sudoku",
+    "squared_mmd",
     "statistics",
     "surprise",
     "validity",

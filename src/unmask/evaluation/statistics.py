@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import numpy as np
+
 from ..mistakes import require
+from .likelihood import Scores, per_unit
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,8 @@ class TextStatistics:
 
     entropy: float
     """Of the tokens' frequencies, bits per token: low where samples repeat themselves."""
+    entropy_error: float
+    """Over samples, to first order: each adds Σ −log₂ p of its tokens. Not a number for one sample."""
     distinct: dict[int, float]
     """Share of different n-grams among all, n = 1..4."""
     repeated: float
@@ -29,8 +34,12 @@ def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStat
     require(any(samples), "there are no samples", got="none", allowed="at least one token", do="sample first")
     counts = Counter(token for sample in samples for token in sample)
     total = sum(counts.values())
-    entropy = -sum(c / total * math.log2(c / total) for c in counts.values())
-    return TextStatistics(entropy, {n: _distinct(samples, n) for n in range(1, most + 1)}, _repeated(samples, most))
+    bits = {token: -math.log2(count / total) for token, count in counts.items()}
+    found = np.array([sum(bits[token] for token in sample) for sample in samples])
+    sizes = np.array([len(sample) for sample in samples])
+    entropy = per_unit(Scores(found, np.zeros(len(found)), sizes, 0), sizes)
+    distinct = {n: _distinct(samples, n) for n in range(1, most + 1)}
+    return TextStatistics(entropy.mean, entropy.error, distinct, _repeated(samples, most))
 
 
 def frequencies(samples: Sequence[NDArray[Any]], vocab_size: int) -> NDArray[np.float64]:

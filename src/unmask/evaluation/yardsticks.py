@@ -42,7 +42,9 @@ class Value:
 
     @classmethod
     def with_error(cls, value: float, error: float) -> "Value":
-        """The interval of a normal error."""
+        """The interval of a normal error, if there is one."""
+        if math.isnan(error):
+            return cls(value)
         return cls(value, value - Z95 * error, value + Z95 * error)
 
 
@@ -54,7 +56,7 @@ def variety(samples: Samples) -> dict[str, Value]:
     """Entropy of the tokens' frequencies, different 2-grams, repeated 4-grams."""
     found = statistics([row.ravel().tolist() for row in samples.tokens])
     return {
-        "unigram entropy, bits": Value(found.entropy),
+        "unigram entropy, bits": Value.with_error(found.entropy, found.entropy_error),
         "distinct 2-grams": Value(found.distinct[2]),
         "repeated 4-grams": Value(found.repeated),
     }

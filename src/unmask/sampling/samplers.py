@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,26 @@ def find(name: str) -> Sampler:
         do = f"did you mean {near[0]}?" if near else "see unmask samplers"
         fail("unknown sampler", got=name, allowed=", ".join(SAMPLERS), do=do)
     return SAMPLERS[name]
+
+
+def options_of(sampler: str, given: Iterable[str]) -> dict[str, Any]:
+    """`name=value` words as the sampler's options, each of the kind of its default."""
+    known, found = find(sampler).options, {}
+    for word in given:
+        name, separator, value = word.partition("=")
+        require(
+            bool(separator) and name in known,
+            f"not an option of {sampler}",
+            got=word,
+            allowed=", ".join(f"{key}={default}" for key, default in known.items()) or "none: it has no options",
+            do="write NAME=VALUE",
+        )
+        try:
+            found[name] = type(known[name])(value)
+        except ValueError:
+            kind = type(known[name]).__name__
+            fail(f"the value of {name} is not a number", got=value, allowed=kind, do=f"for example {known[name]}")
+    return found
 
 
 def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sampler]:
