@@ -62,7 +62,8 @@ def _shakespeare(stage: Stage) -> tuple[list[Row], Path]:
 def _go_on(stage: Stage) -> tuple[list[Row], Path]:
     """The shipped model, before and after it has read the user's text."""
     data, run = stage.out / "text", stage.out / "text-run"
-    plan = Plan(str(stage.text), vocabulary=data_command.vocabulary_of("demo"), length=_LENGTH)
+    shares = {"valid": 0.2, "test": 0.0}  # a letter is enough: held out must be one sequence of the model at least
+    plan = Plan(str(stage.text), vocabulary=data_command.vocabulary_of("demo"), length=_LENGTH, **shares)
     prepare(plan, data)
     config = started("demo", str(data))
     how = replace(config.training, steps=min(stage.steps, 200), seed=stage.seed, validation_sequences=16, preview=0)
