@@ -19,9 +19,9 @@ ROOT = Path(__file__).parent.parent
 WHO, WHAT = ("goddess", "muse", "stranger", "child"), ("wrath", "ships", "winter", "road", "harbour")
 
 
-def demo(*arguments):
+def demo(*arguments, cwd=None):
     command = [sys.executable, "-m", "unmask", "demo", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_parts(tmp_path):
@@ -58,9 +58,9 @@ def test_a_text_of_ones_own(tmp_path):
     verses = [f"Sing, {who}, of the {what}; the sea is wide and the night is long." for who in WHO for what in WHAT]
     (tmp_path / "my.txt").write_text("\n".join(verses * 6))
     parts = ("write", "fill", "score", "digits", "exact")
-    flags = ("--text", tmp_path / "my.txt", "--steps", 12, "--skip", *parts, "--out", tmp_path / "out")
-    done = demo("--json", *flags)
+    done = demo("--json", "--text", "my.txt", "--steps", 12, "--skip", *parts, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"my.txt", "out"}
     before, after = json.loads(done.stdout)["train"]["held_out"]
     assert after["bits_per_character"] + 3 * after["error"] < before["bits_per_character"] - 3 * before["error"]
 
