@@ -1,6 +1,7 @@
 """One method on text8 with a budget that all share: the same network, data, tokens and optimiser.
 
     python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed 0
+    python -m benchmarks.text8_methods genmd4 data/text8 runs/genmd4 --steps 3000 --name genmd4/genmd4-3000
 
 Records bits per character of the whole test split, what a step takes, and how calm training was.
 """
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from unmask.cli.plot import symbols
 from unmask.data import Dataset
 from unmask.networks import Conditioning, TransformerConfig, cost
-from unmask.run import Facts, Run, RunConfig, train, with_method
+from unmask.run import Facts, Model, Run, RunConfig, load, train, with_method
 from unmask.run.config import METHODS
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.training import OptimizerConfig, Report, TrainingConfig
@@ -78,13 +80,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--no-time", action="store_true")
+    parser.add_argument("--name", help="of the record; methods/METHOD if left out")
     options = parser.parse_args()
     name = f"{options.method}{'-no-time' if options.no_time else ''}"
-    record = Record(f"methods/{name}-{options.seed}", options.seed)
+    record = Record(f"{options.name or f'methods/{name}'}-{options.seed}", options.seed)
     setup = config(options.method, options.data, options.seed, options.steps, not options.no_time)
     size = cost(setup.network.build, Facts.of(Dataset(options.data), None).shape)
     reports, seconds = trained(setup, options.folder)
-    found = evaluate(Run.open(options.folder), Evaluation("test", draws=2, repeats=2)).document()
+    run = Run.open(options.folder)
+    found = evaluate(run, Evaluation("test", draws=2, repeats=2)).document()
     record.write(
         method=name,
         parameters=size.parameters,
@@ -94,7 +98,16 @@ def main() -> None:
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2),
         training=calm(reports, setup.training.clip),
         result=found,
+        **learned(load(options.folder)),
     )
+
+
+def learned(model: Model) -> dict[str, Any]:
+    """The exponent w of every token, where there is one."""
+    schedule = model.process.schedule
+    if not schedule.per_token:
+        return {}
+    return {"w": dict(zip(symbols(model.vocabulary), schedule.w.tolist(), strict=True))}  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":
