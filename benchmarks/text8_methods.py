@@ -24,6 +24,8 @@ from unmask.training import OptimizerConfig, Report, TrainingConfig
 
 from .record import Record
 
+COUNTED = 10_000_000
+"""Characters of the training text whose frequencies are recorded."""
 SETTLED = 200
 """Steps not timed: compilation and warm-up."""
 
@@ -98,16 +100,21 @@ def main() -> None:
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2),
         training=calm(reports, setup.training.clip),
         result=found,
-        **learned(load(options.folder)),
+        **learned(load(options.folder), Dataset(options.data)),
     )
 
 
-def learned(model: Model) -> dict[str, Any]:
-    """The exponent w of every token, where there is one."""
-    schedule = model.process.schedule
+def learned(model: Model, data: Dataset) -> dict[str, Any]:
+    """The exponent w of every token, where there is one, and how often each comes."""
+    schedule, names = model.process.schedule, symbols(model.vocabulary)
     if not schedule.per_token:
         return {}
-    return {"w": dict(zip(symbols(model.vocabulary), schedule.w.tolist(), strict=True))}  # type: ignore[attr-defined]
+    counts = np.bincount(data.split("train").stream(0, COUNTED), minlength=len(names))
+    w = schedule.w.tolist()  # type: ignore[attr-defined]
+    return {
+        "w": {name: round(value, 4) for name, value in zip(names, w, strict=True)},
+        "frequencies": {name: count / COUNTED for name, count in zip(names, counts.tolist(), strict=True)},
+    }
 
 
 if __name__ == "__main__":
