@@ -79,6 +79,25 @@ def sampler_frontier(result: dict[str, Any]) -> Any:
     return figure
 
 
+def learned_w(result: dict[str, Any]) -> Any:
+    """The exponents of GenMD4, sorted, and against how often each character comes."""
+    figure = picture(10.5, 3.6)
+    bars, scatter = figure.subplots(1, 2, width_ratios=(3, 2))
+    w = dict(sorted(result["w"].items(), key=lambda item: -item[1]))
+    bars.bar(range(len(w)), list(w.values()), color=COLOURS[0])
+    bars.set_xticks(range(len(w)), list(w))
+    bars.tick_params(axis="x", length=0)
+    bars.set(ylabel="w of α$_t$ = 1 − t$^w$", xlabel="character; the larger w, the later hidden, the earlier revealed")
+    for character, value in w.items():
+        share = result["frequencies"][character]
+        scatter.annotate(character, (share, value), ha="center", va="center")
+        scatter.plot(share, value, alpha=0)
+    scatter.set(xscale="log", xlabel="share of the training text", ylabel="w")
+    for axes in (bars, scatter):
+        axes.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
+    return figure
+
+
 KINDS: dict[str, Sequence[str]] = {
     "the model's law, in steps": ("ancestral", "analytic", "two-step", "joint", "euler", "tau-leaping", "halton"),
     "one by one, and drafts": ("ancestral", "first-hitting", "speculative", "left-to-right"),

@@ -1,4 +1,4 @@
-"""The command as a user runs it: a real process, its output and its exit code."""
+"""The command as a user runs it: its output and its exit code, of a real process or, which is quicker, of `main`."""
 
 import json
 import subprocess
@@ -13,6 +13,19 @@ UNMASK = [sys.executable, "-m", "unmask"]
 
 def run(*arguments, **options):
     return subprocess.run([*UNMASK, *arguments], capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """The same within this process, called in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = main(list(arguments))
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+
+    return call
 
 
 def test_help_is_quick_and_names_every_command():
@@ -96,10 +109,10 @@ def test_train_help_lists_presets_and_fields():
         assert word in done.stdout
 
 
-def test_every_preset_has_a_dry_run_without_its_data(tmp_path):
+def test_every_preset_has_a_dry_run_without_its_data(tmp_path, here):
     """The configuration, its size and its cost, before anything is fetched."""
     for name, said in (("fineweb-edu-large", "878.46 M parameters"), ("imagenet64", "197.65 M parameters")):
-        done = run("train", name, "--dry-run", "--batch-size", "8", cwd=tmp_path)
+        done = here("train", name, "--dry-run", "--batch-size", "8")
         assert done.returncode == 0, done.stderr
         summary, _, document = done.stdout.partition("{")
         assert said in " ".join(summary.split())
@@ -107,13 +120,13 @@ def test_every_preset_has_a_dry_run_without_its_data(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_fields_are_set_by_name(tmp_path):
+def test_fields_are_set_by_name(here):
     """Numbers, pairs, switches and choices, wherever in the configuration they are."""
     words = "--optimizer muon --k-law bell --k-bell 3 4 --checkpoint --no-time --rate=0.01 --final_rate 0.1 --layers 2"
-    done = run("train", "text8", "--dry-run", *words.split(), cwd=tmp_path)
+    done = here("train", "text8", "--dry-run", *words.split())
     assert done.returncode == 2  # the paper's preset masks independently, which has no law of k
     assert "independent masks have no law of k" in done.stderr
-    done = run("train", "text8", "--dry-run", "--masks", "exact-k", *words.split(), cwd=tmp_path)
+    done = here("train", "text8", "--dry-run", "--masks", "exact-k", *words.split())
     assert done.returncode == 0, done.stderr
     config = json.loads(done.stdout[done.stdout.index("{") :])
     assert config["training"]["optimizer"]["optimizer"] == "muon"
@@ -124,44 +137,44 @@ def test_fields_are_set_by_name(tmp_path):
     assert config["network"]["conditioning"]["time"] is False
 
 
-def test_a_preset_prepares_its_data_and_trains(tmp_path):
+def test_a_preset_prepares_its_data_and_trains(here):
     words = "--steps 4 --batch-size 4 --layers 1 --heads 2 --width 16 --preview-steps 4 --validation-sequences 4"
-    done = run("train", "characters", "--out", "runs/a", *words.split(), "--method", "genmd4", cwd=tmp_path)
+    done = here("train", "characters", "--out", "runs/a", *words.split(), "--method", "genmd4")
     assert done.returncode == 0, done.stderr
     assert "preparing shakespeare in data/shakespeare" in done.stdout
     assert "held out" in done.stdout
-    again = run("train", "characters", "--out", "runs/a", *words.split(), "--method", "genmd4", "--json", cwd=tmp_path)
+    again = here("train", "characters", "--out", "runs/a", *words.split(), "--method", "genmd4", "--json")
     assert json.loads(again.stdout)["validation"]["error"] > 0  # nothing left to do, and the result still there
-    other = run("train", "characters", "--out", "runs/a", *words.split(), cwd=tmp_path)
+    other = here("train", "characters", "--out", "runs/a", *words.split())
     assert other.returncode == 2
     assert "another configuration: got network.conditioning.time: True → False; method.kind" in other.stderr
 
 
-def test_activation_checkpointing_changes_nothing(tmp_path):
+def test_activation_checkpointing_changes_nothing(tmp_path, here):
     """The same curve, to the last bit."""
     words = "--steps 3 --batch-size 4 --layers 2 --heads 2 --width 16 --preview 0 --dropout 0.1"
     curves = []
     for name, flag in (("kept", []), ("recomputed", ["--checkpoint"])):
-        done = run("train", "characters", "--out", name, *words.split(), *flag, cwd=tmp_path)
+        done = here("train", "characters", "--out", name, *words.split(), *flag)
         assert done.returncode == 0, done.stderr
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
         curves.append([json.loads(line)["loss"] for line in lines])
     assert curves[0] == curves[1]
 
 
-def test_bench_measures_and_compares(tmp_path):
+def test_bench_measures_and_compares(tmp_path, here):
     words = ["bench", "train", "characters", "--windows", "2", "--window", "2", "--layers", "1", "--batch-size", "4"]
-    first = run(*words, "--out", "a.json", "--json", cwd=tmp_path)
+    first = here(*words, "--out", "a.json", "--json")
     assert first.returncode == 0, first.stderr
     found = json.loads(first.stdout)
     assert found["tokens_per_s"] > 0
     assert found["spread"][0] <= found["tokens_per_s"] <= found["spread"][1]
     assert sum(found["breakdown"].values()) == pytest.approx(1, abs=0.01)
     assert json.loads((tmp_path / "a.json").read_text()) == found
-    shown = run(*words, "--compare", "a.json", cwd=tmp_path)
+    shown = here(*words, "--compare", "a.json")
     assert "against the file" in shown.stdout
     assert "TFLOP/s" in shown.stdout
     (tmp_path / "other.json").write_text("{}")
-    wrong = run(*words, "--compare", "other.json", cwd=tmp_path)
+    wrong = here(*words, "--compare", "other.json")
     assert wrong.returncode == 2
     assert "other.json is not a result" in wrong.stderr

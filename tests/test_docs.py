@@ -28,12 +28,9 @@ def test_python_in_documents_runs(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
-
-
-def test_readme_bounds_are_near_the_truth():
-    code = blocks(README, "python")[0]
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    for mean, error, truth in re.findall(r"−ELBO ([\d.]+) ± ([\d.]+) nats, −log p ([\d.]+)", printed):
+    bounds = re.findall(r"−ELBO ([\d.]+) ± ([\d.]+) nats, −log p ([\d.]+)", done.stdout)
+    assert bool(bounds) == ("log_prob" in code)
+    for mean, error, truth in bounds:  # near the truth
         assert abs(float(mean) - float(truth)) < 6 * float(error)  # 7 degrees of freedom: 5e-4 each, seed fixed
 
 

@@ -151,7 +151,7 @@ def test_molecules(tmp_path, followed, measured):
     assert len(json.loads((out / "samples.json").read_text())) == 8
     assert "bits per character" in said
     assert re.search(r"valid .* of 8 samples", said)
-    assert "molecules: 14 characters" in tables.other_data(measured("molecules", 8))
+    assert "molecules: 14 characters" in tables.likelihoods.other_data(measured("molecules", 8))
     other_data.check("out/data", Path("measured"), 0)
     assert json.loads((tmp_path / "results" / "other_data" / "validity.json").read_text())["valid"]["of"] == 8
 
@@ -195,7 +195,7 @@ def test_chorales(tmp_path, followed, measured):
     share, row = {"value": 0.5, "of": 8, "error": 0.25}, {"value": 4.0}
     proteins = {"sampled": {"samples": 3, "judged": {"samples": {"a": row}, "held out": {"a": row}}}}
     valid = found | dict.fromkeys(("valid", "unique", "novel"), share)
-    assert "| 8 molecules | valid 50.0% ± 25.0%" in tables.other_samples(valid, proteins, found)
+    assert "| 8 molecules | valid 50.0% ± 25.0%" in tables.samples.other_samples(valid, proteins, found)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

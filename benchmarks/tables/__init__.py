@@ -31,6 +31,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "evaluations": (likelihoods.evaluations, ("evaluation_text8", "evaluation_mnist")),
     "questions": (likelihoods.questions, ("evaluation_hellaswag",)),
     "methods": (likelihoods.methods, ("methods/*",)),
+    "learned_schedules": (likelihoods.learned_schedules, ("genmd4/*",)),
     "experiments": (likelihoods.experiments, ("speedrun/*",)),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),
     "shipped_digits": (models.shipped_bound, ("shipped_digits",)),

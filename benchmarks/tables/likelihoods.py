@@ -61,6 +61,27 @@ def methods(*results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
 
 
+def learned_schedules(*results: dict[str, Any]) -> str:
+    """One row per method, number of steps and seed."""
+    lines = [
+        "| method | steps | training, s | bits per character, test | w: smallest, largest | seed |",
+        "|---" * 6 + "|",
+    ]
+    for r in sorted(results, key=lambda r: (r["method"], r["steps"], r["seed"])):
+        w = sorted(r.get("w", {}).values())
+        lines.append(
+            f"| `{r['method']}` | {r['steps']:,} | {r['steps'] * r['milliseconds_per_step'] / 1000:.0f} "
+            f"| {with_error(r['result']['bits_per_character'])} | {f'{w[0]:.2f}, {w[-1]:.2f}' if w else ''} "
+            f"| {r['seed']} |"
+        )
+    command = (
+        "python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --steps STEPS --name genmd4/METHOD-STEPS"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
+    last = f"`{command} --seed SEED`, {versions}, {results[0]['device']}, {results[0]['date']}."
+    return "\n".join([*lines, "", last])
+
+
 def experiments(*results: dict[str, Any]) -> str:
     """One line per run, the shortest budgets first and the best of them last."""
     lines = [

@@ -47,8 +47,9 @@ def grids(result: dict[str, Any]) -> str:
     note = (
         f"{result['samples']:,} samples of each. As many training pictures: Fréchet distance "
         f"{with_error(floor['frechet'], 2)}, kernel distance {with_error(floor['kernel'])}. The "
-        f"{reader['features']} features are those before the last layer of a classifier ({reader['parameters']:,} parameters, "
-        f"{reader['test_accuracy']:.2%} of the test set right), centred, and scaled to variance 1."
+        f"{reader['features']} features are those before the last layer of a classifier "
+        f"({reader['parameters']:,} parameters, {reader['test_accuracy']:.2%} of the test set right), centred, and "
+        "scaled to variance 1."
     )
     return "\n".join([*lines, "", note, source(result)])
 

@@ -104,7 +104,7 @@ def test_infilling(letters, results, monkeypatch):
         rows["one gap", "one at a time", None]["ngram"]["mean"]
         < rows["one gap", "linear, cosine grid", 1]["ngram"]["mean"]
     )
-    table = tables.infilling(found)
+    table = tables.samples.infilling(found)
     assert table.count("\n| scattered | ") == 8
     assert "| one gap | the text itself |" in table
     assert "one at a time" in plots.write("infilling", results).read_text()
@@ -163,7 +163,7 @@ def test_digits(pictures, results, monkeypatch, tmp_path):
     ] * 3
     assert all(("as_asked" in r) is r["conditional"] and r["frechet"]["error"] > 0 for r in found["rows"])
     assert sheet.read_bytes()[:4] == b"\x89PNG"
-    table = tables.grids(found)
+    table = tables.samples.grids(found)
     assert "| | T = 2 | T = 4 |" in table
     assert table.count("linear, cosine grid") == 5  # two distances with and without class, and the classes
     assert "FID" not in table
@@ -197,7 +197,7 @@ def test_every_sampler_has_its_points(letters, results, monkeypatch):
     assert points["first-hitting", None, 4]["calls"] == 4
     assert {steps for name, steps, *_ in points if name == "joint"} == {2, 4}
     assert points["analytic", 2]["values"] == points["ancestral", 2]["values"]  # the same draws
-    table = tables.sampler_frontier(found)
+    table = tables.samples.sampler_frontier(found)
     assert "| first-hitting, tokens_per_call 4 |  | 4.0 |" in table
     assert table.count("\n| ") == len(points)
     picture = plots.write("sampler_frontier", results).read_text()

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import numpy as np
-
 from ..mistakes import require
 from .likelihood import Scores, per_unit
 

@@ -205,6 +205,8 @@ class Exported(ModelFolder):
 
     root: Path
     """Links must stay in here: the folder itself, or, fetched from the hub, the folder of its cache."""
+    below: Path = Path("results")
+    """Where figures about it are kept, in a folder of its name: an exported model stays as it is."""
 
     @property
     def identity(self) -> str:
@@ -212,8 +214,7 @@ class Exported(ModelFolder):
 
     @property
     def results(self) -> Path:
-        """Below the present folder: an exported model stays as it is."""
-        return Path("results") / self.folder.resolve().name
+        return self.below / self.folder.resolve().name
 
     @property
     def own_data(self) -> None:

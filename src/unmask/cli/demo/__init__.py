@@ -26,14 +26,16 @@ class Part:
     """Does it, and returns its figures."""
     model: str | None = None
     """The shipped model it needs; left out where the package comes without."""
+    keeps: bool = False
+    """Whether it writes files."""
 
 
 PARTS: dict[str, Part] = {
     "write": Part("A paragraph, unmasked", writing.write, "demo"),
     "fill": Part("Gaps in a sentence, filled", writing.fill, "demo"),
     "score": Part("What surprises the model", writing.score, "demo"),
-    "digits": Part("Digits, drawn", digits.draw, "digits"),
-    "train": Part("A model of your own", training.train_model),
+    "digits": Part("Digits, drawn", digits.draw, "digits", keeps=True),
+    "train": Part("A model of your own", training.train_model, keeps=True),
     "exact": Part("What is exact about it", exactness.show),
 }
 """In order."""
@@ -52,6 +54,8 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
     Streams(seed, 1)  # complain of a seed now, not after a minute
     stage = Stage(out, seed, steps, text, Console(quiet=as_json, highlight=False))
     wanted = {name: part for name, part in PARTS.items() if name not in skip and part.model in there}
+    if any(part.keeps for part in wanted.values()):
+        out.mkdir(parents=True, exist_ok=True)  # the same for the folder
     figures: dict[str, Any] = {}
     for number, (name, part) in enumerate(wanted.items(), start=1):
         stage.console.rule(f"{number}. {part.heading}", align="left")

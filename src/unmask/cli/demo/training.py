@@ -9,8 +9,10 @@ from rich.table import Table
 from unmask.data import Dataset, Plan, prepare
 from unmask.evaluation import NGram
 from unmask.networks import TransformerConfig
-from unmask.run import Run, RunConfig, find, load, started
+from unmask.run import Run, RunConfig, load, started
 from unmask.run.evaluate import Evaluation, Result, evaluate
+from unmask.run.folder import Exported
+from unmask.run.places import SHIPPED
 from unmask.training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
 
 from .. import data as data_command
@@ -62,12 +64,13 @@ def _shakespeare(stage: Stage) -> tuple[list[Row], Path]:
 def _go_on(stage: Stage) -> tuple[list[Row], Path]:
     """The shipped model, before and after it has read the user's text."""
     data, run = stage.out / "text", stage.out / "text-run"
-    plan = Plan(str(stage.text), vocabulary=data_command.vocabulary_of("demo"), length=_LENGTH)
-    prepare(plan, data)
+    vocabulary = data_command.vocabulary_of("demo")
+    # A letter is enough: what is held out must be one sequence of the model at least.
+    prepare(Plan(str(stage.text), vocabulary=vocabulary, length=_LENGTH, valid=0.2, test=0.0), data)
     config = started("demo", str(data))
     how = replace(config.training, steps=min(stage.steps, 200), seed=stage.seed, validation_sequences=16, preview=0)
     _train(replace(config, training=how, length=None), run, stage)
-    before = evaluate(find("demo"), _wanted(str(data)))
+    before = evaluate(Exported(SHIPPED / "demo", SHIPPED / "demo", below=stage.out), _wanted(str(data)))
     return [_row("the shipped model (bound)", before), _row("after your text (bound)", _measured(run))], run
 
 
