@@ -230,14 +230,14 @@ def methods(*results: dict[str, Any]) -> str:
 def experiments(*results: dict[str, Any]) -> str:
     """One line per run, the shortest budgets first and the best of them last."""
     lines = [
-        "| what | parameters | seconds | steps | characters | bits per character | of | seed |",
+        "| what | parameters | seconds | steps | tokens | bits per character | of | seed |",
         "|---" * 8 + "|",
     ]
     for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
         bits, found = r["result"]["bits_per_character"], r["result"]
         lines.append(
             f"| `{r['name']}` {r['about']} | {r['parameters'] / 1e6:.0f} M | {r['training_s']:.0f} | {r['steps']:,} "
-            f"| {r['characters'] / 1e6:,.0f} M | {bits['mean']:.4f} ± {bits['error']:.4f} "
+            f"| {r['tokens'] / 1e6:,.0f} M | {bits['mean']:.3f} ± {bits['error']:.3f} "
             f"| {found['split']}, {found['sequences']:,} | {r['seed']} |"
         )
     versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())

@@ -96,7 +96,7 @@ def main() -> None:
         budget_s=options.seconds,
         parameters=sum(p.numel() for p in trainer.method.parameters()),
         steps=trainer.done,
-        characters=trainer.done * reports[-1].tokens,
+        tokens=trainer.done * reports[-1].tokens,
         **times,
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2) if torch.cuda.is_available() else None,
         loss=curve(reports),
