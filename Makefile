@@ -21,7 +21,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "unmask needs Python 3.11 or later: got `$(PYTHON) --version`; install it or call make PYTHON=python3.12"; exit 2; }
-	@echo "installing unmask and torch into $(VENV): once, about a minute"
+	@echo "installing unmask and torch into $(VENV): once, about two minutes"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) "$$(grep '^torch==' constraints.txt)"
 	@$(PIP) -c constraints.txt hatchling editables

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from unmask.data import Dataset, Plan, Reading, prepare
-from unmask.data.sources import find_source, named
+from unmask.data.sources import KINDS, find_source, named
 
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("abcde "), size=n)) + "z" for n in RNG.integers(1, 30, size=300)]
@@ -300,6 +300,29 @@ def test_text8_is_checked_and_split_by_position(tmp_path, form):
     assert found == {"train": text[:900], "valid": text[900:950], "test": text[950:]}
     with pytest.raises(ValueError, match="is not text8: got md5"):
         named.text8(path, tmp_path / "cache")
+
+
+def test_text8_is_split_by_characters_whatever_its_parts_and_vocabulary(tmp_path, monkeypatch):
+    """Parts end between words, splits where they must; subwords are learned from the training split alone."""
+    import hashlib
+
+    monkeypatch.setattr(named, "PART", 64)
+    text = (("abcde fghij " * 75)[:900] + ("klmno pqrst " * 9)[:100]).encode()  # the rest has letters of its own
+    path = tmp_path / "text8"
+    path.write_bytes(text)
+    sizes, md5 = {"train": 900, "valid": 50, "test": 50}, hashlib.md5(text).hexdigest()  # noqa: S324
+    monkeypatch.setattr(named, "TEXT8_SIZES", sizes)
+    monkeypatch.setitem(KINDS, "text8", lambda paths, how: named.text8(paths[0], how.cache, md5))
+    parts = named.text8(path, tmp_path, md5).parts
+    assert len(parts) == 15 + 1 + 1
+    assert all(p.content.endswith(b" ") for part in parts[:14] for p in part.pieces())
+    dataset = prepared(tmp_path, path, kind="text8", vocabulary="bpe:300", length=4)
+    found = {name: dataset.split(name) for name in sizes}
+    decoded = {name: dataset.vocabulary.decode(s.stream(0, s.tokens)) for name, s in found.items()}
+    assert decoded == {"train": text[:900].decode(), "valid": text[900:950].decode(), "test": text[950:].decode()}
+    learned = [dataset.vocabulary.decode([i]) for i in range(257, dataset.vocabulary.size)]
+    assert learned
+    assert not any(set(token) & set("klmnopqrst") for token in learned)
 
 
 def test_hub_data_sets_through_a_local_stand_in(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
 from ..files import read_json
@@ -171,8 +172,6 @@ class Subwords(Vocabulary):
 
     def __init__(self, document: str):
         """`document` is the text of a tokenizer.json."""
-        import tokenizers
-
         self._document = document
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(document)
@@ -202,8 +201,6 @@ class Subwords(Vocabulary):
 
     @classmethod
     def _byte_level(cls, vocabulary: Path, merges: Path) -> "Subwords":
-        import tokenizers
-
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
@@ -212,8 +209,6 @@ class Subwords(Vocabulary):
     @classmethod
     def pretrained(cls, name: str) -> "Subwords":
         """From the Hugging Face hub, for example "gpt2"."""
-        import tokenizers
-
         try:
             return cls(tokenizers.Tokenizer.from_pretrained(name).to_str())
         except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
@@ -229,8 +224,6 @@ class Subwords(Vocabulary):
         """A byte-level BPE of `size` tokens (end of text included) learned from texts."""
         if size < 257:
             fail("the BPE is too small", got=size, allowed="a size >= 257 (256 bytes and end of text)", do="use bytes")
-        import tokenizers
-
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()

@@ -18,6 +18,11 @@ def shipped() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob(f"*/{WEIGHTS}"))
 
 
+def shipped_model(name: str) -> Exported:
+    """One that comes with the package."""
+    return Exported(SHIPPED / name, SHIPPED / name)
+
+
 def find(model: Path | str) -> ModelFolder:
     """A folder made by `unmask train` or `unmask export`, hub:OWNER/NAME, or the name of a shipped model.
 
@@ -27,7 +32,7 @@ def find(model: Path | str) -> ModelFolder:
     if name.startswith(hub.PREFIX):
         return hub.fetched(name.removeprefix(hub.PREFIX))
     if os.sep not in name and not (Path(name) / CONFIG).exists() and name in shipped():
-        return Exported(SHIPPED / name, SHIPPED / name)
+        return shipped_model(name)
     return opened(Path(name))
 
 

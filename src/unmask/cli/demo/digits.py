@@ -32,7 +32,6 @@ def draw(stage: Stage) -> dict[str, Any]:
     pictures = np.stack(rows)
     stage.console.print(side_by_side(pictures, stage.console.encoding.startswith("utf")))
     path: Path = stage.out / "digits.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
         file.write(png(grid_of(pictures)))
     stage.console.print(f"asked for {', '.join(map(str, labels))}; the picture: {path}", soft_wrap=True)

@@ -11,8 +11,7 @@ from unmask.evaluation import NGram
 from unmask.networks import TransformerConfig
 from unmask.run import Run, RunConfig, load, started
 from unmask.run.evaluate import Evaluation, Result, evaluate
-from unmask.run.folder import Exported
-from unmask.run.places import SHIPPED
+from unmask.run.places import shipped_model
 from unmask.training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
 
 from .. import data as data_command
@@ -70,7 +69,7 @@ def _go_on(stage: Stage) -> tuple[list[Row], Path]:
     config = started("demo", str(data))
     how = replace(config.training, steps=min(stage.steps, 200), seed=stage.seed, validation_sequences=16, preview=0)
     _train(replace(config, training=how, length=None), run, stage)
-    before = evaluate(Exported(SHIPPED / "demo", SHIPPED / "demo", below=stage.out), _wanted(str(data)))
+    before = evaluate(replace(shipped_model("demo"), below=stage.out), _wanted(str(data)))
     return [_row("the shipped model (bound)", before), _row("after your text (bound)", _measured(run))], run
 
 
