@@ -47,6 +47,10 @@ class TransformerConfig:
     """Predict each token from those before it alone (autoregressive models)."""
     block: int = 0
     """Blocks of so many tokens see themselves and those before them (block diffusion); 0: all sees all."""
+    ngrams: int = 0
+    """Width of the embeddings of what is around each place, looked up by its hash; 0: none."""
+    ngram_rows: int = 18
+    """Binary logarithm of the rows of each of their tables."""
     neighbours: int = 0
     """How far each layer looks around itself before it attends, by a weight for each channel and distance."""
     reminded: bool = False
@@ -114,6 +118,35 @@ class SquaredReluMlp(HiddenLayer):
 
 
 MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}
+
+
+WINDOWS = ((-1, 1), (-2, 2), (-3, 3), (-3, 0), (0, 3), (-5, 0), (0, 5), (-4, -1), (1, 4))
+
+
+class Ngrams(HiddenLayer):
+    """What is around a place, as a whole: W [e_w(hash(x_{i+a} … x_{i+b}))]_w for windows w = (a, b)."""
+
+    def __init__(self, tokens: int, width: int, rows: int, total: int):
+        super().__init__()
+        self.base, self.rows = tokens + 1, rows
+        self.tables = nn.Embedding(len(WINDOWS) << rows, width)
+        nn.init.zeros_(self.tables.weight)
+        self.out = linear(len(WINDOWS) * width, total)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        n, far = tokens.shape[1], max(max(-a, b) for a, b in WINDOWS)
+        padded = F.pad(tokens, (far, far), value=self.base - 1)
+        found = []
+        for w, (a, b) in enumerate(WINDOWS):
+            code = torch.zeros_like(tokens)
+            for offset in range(a, b + 1):
+                code = code * self.base + padded[:, far + offset : far + offset + n]
+            code = (code + 1) * -7046029254386353131
+            code = (code ^ (code >> 29)) * -4658895280553007687
+            found.append(((code >> 32) & ((1 << self.rows) - 1)) + (w << self.rows))
+        x = self.tables(torch.stack(found, 2)).flatten(2)
+        result: Tensor = self.out(in_compute_dtype(x))
+        return result
 
 
 class Past:
@@ -289,6 +322,7 @@ class Transformer(Network):
         tokens = config.vocab_size + 1  # the mask is the last
         self.embedding = nn.Embedding(rounded_up(tokens) if config.tied else tokens, config.width)
         nn.init.normal_(self.embedding.weight, std=0.02)
+        self.ngrams = Ngrams(tokens, config.ngrams, config.ngram_rows, config.width) if config.ngrams else None
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
         if self.places is not None:
             nn.init.normal_(self.places.weight, std=0.02)
@@ -356,6 +390,8 @@ class Transformer(Network):
             x = x + self.places.weight[start : self._known_places(start + x.shape[1])]
         c = F.silu(self.condition(t, label, len(tokens))) if self.condition is not None else None
         x = in_compute_dtype(x)
+        if self.ngrams is not None:
+            x = x + self.ngrams(tokens)
         return rms_norm(x) if self.config.normed else x, c
 
     def _ended(self, x: Tensor, c: Tensor | None) -> Tensor:
