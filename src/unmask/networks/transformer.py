@@ -47,18 +47,6 @@ class TransformerConfig:
     """Predict each token from those before it alone (autoregressive models)."""
     block: int = 0
     """Blocks of so many tokens see themselves and those before them (block diffusion); 0: all sees all."""
-    ngrams: int = 0
-    """Width of the embeddings of what is around each place, looked up by its hash; 0: none."""
-    ngram_rows: int = 18
-    """Binary logarithm of the rows of each of their tables."""
-    neighbours: int = 0
-    """How far each layer looks around itself before it attends, by a weight for each channel and distance."""
-    reminded: bool = False
-    """Each layer is shown the embeddings again."""
-    skips: bool = False
-    """Layers of the second half add what came out of those of the first, the last to the first."""
-    normed: bool = False
-    """Embeddings are normalised."""
     tied: bool = False
     """One table for embeddings and output: a small model with many tokens has more left for its layers."""
     conditioning: Conditioning = field(default_factory=Conditioning)
@@ -118,35 +106,6 @@ class SquaredReluMlp(HiddenLayer):
 
 
 MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}
-
-
-WINDOWS = ((-1, 1), (-2, 2), (-3, 3), (-3, 0), (0, 3), (-5, 0), (0, 5), (-4, -1), (1, 4))
-
-
-class Ngrams(HiddenLayer):
-    """What is around a place, as a whole: W [e_w(hash(x_{i+a} … x_{i+b}))]_w for windows w = (a, b)."""
-
-    def __init__(self, tokens: int, width: int, rows: int, total: int):
-        super().__init__()
-        self.base, self.rows = tokens + 1, rows
-        self.tables = nn.Embedding(len(WINDOWS) << rows, width)
-        nn.init.zeros_(self.tables.weight)
-        self.out = linear(len(WINDOWS) * width, total)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        n, far = tokens.shape[1], max(max(-a, b) for a, b in WINDOWS)
-        padded = F.pad(tokens, (far, far), value=self.base - 1)
-        found = []
-        for w, (a, b) in enumerate(WINDOWS):
-            code = torch.zeros_like(tokens)
-            for offset in range(a, b + 1):
-                code = code * self.base + padded[:, far + offset : far + offset + n]
-            code = (code + 1) * -7046029254386353131
-            code = (code ^ (code >> 29)) * -4658895280553007687
-            found.append(((code >> 32) & ((1 << self.rows) - 1)) + (w << self.rows))
-        x = self.tables(torch.stack(found, 2)).flatten(2)
-        result: Tensor = self.out(in_compute_dtype(x))
-        return result
 
 
 class Past:
@@ -237,19 +196,6 @@ class Block(nn.Module):
         self.attention = Attention(config.width, config.heads, not conditioned, config.causal)
         self.mlp = MLPS[config.mlp](config.width, not conditioned)
         self.modulation = zero_map(config.condition_width, 6 * config.width) if conditioned else None
-        around = 2 * config.neighbours
-        self.near = nn.Parameter(torch.zeros(around, config.width)) if around else None
-        self.mix = nn.Parameter(torch.tensor([1.0, 0.0])) if config.reminded else None
-        self.across = nn.Parameter(torch.zeros(1)) if config.skips else None
-
-    def around(self, x: Tensor) -> Tensor:
-        if self.near is None:
-            return x
-        r, n = len(self.near) // 2, x.shape[1]
-        padded = F.pad(x, (0, 0, r, r))
-        for i, offset in enumerate([*range(r), *range(r + 1, 2 * r + 1)]):
-            x = x + padded[:, offset : offset + n] * self.near[i].to(x.dtype)
-        return x
 
     def forward(
         self,
@@ -261,15 +207,9 @@ class Block(nn.Module):
         keep_2: Tensor | None = None,
         seen: Tensor | None = None,
         past: Past | None = None,
-        first: Tensor | None = None,
-        other: Tensor | None = None,
     ) -> Tensor:
-        if self.mix is not None:
-            x = self.mix[0].to(x.dtype) * x + self.mix[1].to(x.dtype) * first
-        if other is not None:
-            x = x + self.across.to(x.dtype) * other
         if self.modulation is None or c is None:
-            x = x + _keep(self.attention(self.around(rms_norm(x)), cos, sin, past, seen), keep_1)
+            x = x + _keep(self.attention(rms_norm(x), cos, sin, past, seen), keep_1)
             x = x + _keep(self.mlp(rms_norm(x)), keep_2)
             return x
         shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
@@ -322,7 +262,6 @@ class Transformer(Network):
         tokens = config.vocab_size + 1  # the mask is the last
         self.embedding = nn.Embedding(rounded_up(tokens) if config.tied else tokens, config.width)
         nn.init.normal_(self.embedding.weight, std=0.02)
-        self.ngrams = Ngrams(tokens, config.ngrams, config.ngram_rows, config.width) if config.ngrams else None
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
         if self.places is not None:
             nn.init.normal_(self.places.weight, std=0.02)
@@ -355,14 +294,8 @@ class Transformer(Network):
             inside = (torch.arange(length, device=x.device) < lengths[:, None])[:, None, None]
             seen = inside if seen is None else inside & seen
         keep = per_branch(dropout, 0, 2 * config.layers)
-        first, saved, half = x if config.reminded else None, [], config.layers // 2
         for i, block in enumerate(self.blocks):
-            other = saved.pop() if config.skips and i >= config.layers - half else None
-            x = maybe_checkpoint(
-                block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1], seen, None, first, other
-            )
-            if config.skips and i < half:
-                saved.append(x)
+            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1], seen)
         x = self._ended(x, c)
         return x[:, length:] if pair else x.reshape(*x_t.shape, -1)
 
@@ -389,10 +322,7 @@ class Transformer(Network):
         if self.places is not None:
             x = x + self.places.weight[start : self._known_places(start + x.shape[1])]
         c = F.silu(self.condition(t, label, len(tokens))) if self.condition is not None else None
-        x = in_compute_dtype(x)
-        if self.ngrams is not None:
-            x = x + self.ngrams(tokens)
-        return rms_norm(x) if self.config.normed else x, c
+        return in_compute_dtype(x), c
 
     def _ended(self, x: Tensor, c: Tensor | None) -> Tensor:
         x = rms_norm(x)
