@@ -21,7 +21,7 @@ from unmask.cli.train import apply
 from unmask.configs import to_json
 from unmask.data import Dataset
 from unmask.networks import HourglassConfig, TransformerConfig
-from unmask.run import Run, RunConfig, with_method
+from unmask.run import Run, RunConfig
 from unmask.run.config import NetworkConfig
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.train import build_trainer
@@ -35,7 +35,7 @@ NEVER = 1 << 30
 NETWORKS: dict[str, NetworkConfig] = {"transformer": TransformerConfig(27, 8, 8, 512), "hourglass": HourglassConfig(27)}
 
 
-def recipe(network: str, data: str, seed: int, settings: list[str], method: str = "md4") -> RunConfig:
+def recipe(network: str, data: str, seed: int, settings: list[str]) -> RunConfig:
     """Muon, a long linear cooldown, plain weights; all else by settings."""
     training = TrainingConfig(
         steps=NEVER,
@@ -49,10 +49,7 @@ def recipe(network: str, data: str, seed: int, settings: list[str], method: str 
         preview=0,
     )
     shape = replace(NETWORKS[network], vocab_size=Dataset(data).vocabulary.size)
-    config = with_method(RunConfig(data, shape, MD4Config(weighting="ce"), training), method)
-    if method == "genmd4":
-        config = replace(config, method=replace(config.method, learned=False, weighting="ce", power=1.0))
-    return apply(config, tuple(settings))
+    return apply(RunConfig(data, shape, MD4Config(weighting="ce"), training), tuple(settings))
 
 
 def trained(trainer: Trainer, seconds: float) -> tuple[list[Report], dict[str, float]]:
@@ -79,7 +76,6 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--network", choices=NETWORKS, default="transformer")
-    parser.add_argument("--method", default="md4")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--split", default="valid")
@@ -87,7 +83,7 @@ def main() -> None:
     parser.add_argument("--about", default="")
     options, settings = parser.parse_known_args()
     record = Record(f"speedrun/{options.name}-{options.seed}", options.seed)
-    config = recipe(options.network, options.data, options.seed, settings, options.method)
+    config = recipe(options.network, options.data, options.seed, settings)
     trainer = build_trainer(config, options.folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     reports, times = trained(trainer, options.seconds)
     config = replace(config, training=trainer.config)

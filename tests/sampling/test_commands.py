@@ -14,6 +14,7 @@ from unmask.cli.main import main
 from unmask.run import Sampling
 from unmask.run.prompt import parse
 from unmask.sampling import MASKED, SAMPLERS
+from unmask.sampling.samplers import POLYNOMIAL
 
 UNMASK = [sys.executable, "-m", "unmask"]
 
@@ -61,7 +62,7 @@ def test_longer_than_trained(letters):
     assert sum(pair[1] == pair[0].upper() for pair in pairs) > 0.5 * len(pairs)
 
 
-FITTING = [name for name, sampler in SAMPLERS.items() if MASKED in sampler.families and name != "thinning"]
+FITTING = [name for name, sampler in SAMPLERS.items() if MASKED in sampler.families and sampler.schedules != POLYNOMIAL]
 
 
 @pytest.mark.parametrize("sampler", FITTING)
@@ -75,8 +76,24 @@ def test_genmd4_by_name(letters, tmp_path):
     model = unmask.load(run_folder)
     for sampler in ("ancestral", "thinning"):
         assert len(model.sample(2, sampler=sampler, steps=5)[0]) == 16
-    with pytest.raises(ValueError, match="use ancestral or thinning"):
+    with pytest.raises(ValueError, match="use ancestral, thinning or race"):
         model.sample(1, sampler="first-hitting")
+
+
+def test_given_exponents_by_name(letters, tmp_path):
+    """Capitals first: seven times as soon as the small letters; the network does not see the time."""
+    run_folder = tmp_path / "run"
+    exponents = [word for token in range(4) for word in (token, 7)]
+    flags = ("--exponents", *exponents, "--steps", 5, "--save-every", 5, "--preview", 0)
+    done = run("train", "--data", letters.parent / "data", "--size", "1m", "--out", run_folder, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model = unmask.load(run_folder)
+    assert model.process.schedule.w.tolist() == [7.0] * 4 + [1.0] * 4
+    for sampler in ("ancestral", "thinning", "race"):
+        assert len(model.sample(2, sampler=sampler, steps=5)[0]) == 16
+    done = run("eval", run_folder, "--sequences", 4, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["bits_per_token"]["mean"] > 0
 
 
 def test_pictures_with_classes_and_guidance(pictures):

@@ -69,6 +69,14 @@ SAMPLERS: dict[str, Sampler] = {
     "tau-leaping": Sampler(ancestral.tau_leaping, NEARS, "rates held constant over a step"),
     "first-hitting": Sampler(hitting.first_hitting, EXACT, "one position per call, at its own time", grid=False),
     "thinning": Sampler(hitting.thinning, EXACT, "GenMD4 in continuous time", POLYNOMIAL, grid=False),
+    "race": Sampler(
+        hitting.race,
+        EXACT,
+        "GenMD4 without time in the network, a token per call",
+        POLYNOMIAL,
+        time_free=True,
+        grid=False,
+    ),
     "speculative": Sampler(
         speculative, EXACT, "first-hitting by drafts, checked in one batch", time_free=True, grid=False
     ),
@@ -167,7 +175,7 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
         f"{name} is not defined for this schedule",
         got="a schedule for each token (GenMD4)" if per_token else repr(process.schedule),
         allowed={ANY: "", SCALAR: "one schedule for all tokens", POLYNOMIAL: "1 − t^w"}[sampler.schedules],
-        do="use ancestral or thinning" if per_token else "use first-hitting",
+        do="use ancestral, thinning or race" if per_token else "use first-hitting",
     )
     require(
         not (sampler.time_free and predict.sees_time),

@@ -1,15 +1,14 @@
 """GenMD4: one masking schedule per token, learned together with the network (Sec. 6)."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core import Draw, Process, Streams, TokenPolynomial, TokenTime, log_q_mask, rloo
-from ..core.objective import Rows, TokenDraw, cross_entropy
+from ..core import Estimator, Process, Streams, TokenPolynomial, TokenTime, log_q_mask, low_variance, rloo
 from ..mistakes import require
 from ..networks import Network
 from .method import Method, Needs
@@ -27,23 +26,14 @@ class GenMD4Config(Needs):
     initial: float = 1.0
     """w of every token at the start; 1 is MD4 with the linear schedule."""
 
-    exponents: tuple[float, ...] = ()
-    """w of every token at the start, in the order of the vocabulary; all the same if left out."""
-    learned: bool = True
-    """Whether w is learned; if not, a step costs as much as one of MD4."""
-    weighting: Literal["elbo", "ce"] = "elbo"
-    """elbo: the bound; ce: the same weight for each masked token (only where w is not learned)."""
-    power: float = 0.5
-    """Times t = u^(1/power)."""
-
     def __post_init__(self) -> None:
         allowed = f"{SMALLEST}..{LARGEST}"
         ok = SMALLEST <= self.initial <= LARGEST
         require(ok, "the first exponent is out of range", got=self.initial, allowed=allowed, do="start at 1")
 
-    def build(self, network: Network) -> "GenMD4 | GivenMD4":
+    def build(self, network: Network) -> "GenMD4":
         """The method around a network, which must see the time."""
-        return (GenMD4 if self.learned else GivenMD4)(network, self)
+        return GenMD4(network, self)
 
 
 class LearnedWeights(nn.Module):
@@ -90,8 +80,8 @@ class GenMD4(Method):
         surrogate = rloo(*(loss.nelbo.total for loss in losses), *log_q)
         return 0.5 * (losses[0].total + losses[1].total) + (surrogate - surrogate.detach()).sum()
 
-    def estimator(self) -> TokenTime:
-        return self._estimator(self.weights())
+    def estimator(self) -> Estimator:
+        return low_variance(Process(TokenPolynomial(self.weights().detach()), self.network.vocab_size))
 
     def _estimator(self, w: Tensor) -> TokenTime:
         """With the present exponents; gradients flow to them."""
@@ -99,47 +89,3 @@ class GenMD4(Method):
 
     def own_parameters(self) -> list[Tensor]:
         return list(self.weights.parameters())
-
-
-@dataclass(frozen=True)
-class TokenCrossEntropy(TokenTime):
-    """The same times and masks, each masked token charged its cross-entropy."""
-
-    def draw(
-        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
-    ) -> TokenDraw:
-        draw = super().draw(x_0, streams, valid=valid, strata=strata)
-        return replace(draw, weight=torch.full_like(draw.weight, 2.0))
-
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
-        return cross_entropy(logits, rows)
-
-
-class GivenMD4(Method):
-    """Exponents that stay as they are: one mask at each time."""
-
-    def __init__(self, network: Network, config: GenMD4Config):
-        super().__init__(network)
-        w = torch.tensor(config.exponents or [config.initial] * network.vocab_size, dtype=torch.float64)
-        self.register_buffer("w", w, persistent=False)
-        self._config = config
-
-    def forward(
-        self,
-        x_0: Tensor,
-        streams: Streams,
-        *,
-        valid: Tensor | None = None,
-        label: Tensor | None = None,
-        strata: int | None = None,
-    ) -> Tensor:
-        kind = TokenCrossEntropy if self._config.weighting == "ce" else TokenTime
-        estimator = kind(self._process(), power=self._config.power)
-        draw = estimator.draw(x_0, streams, valid=valid, strata=strata)
-        return self._total(x_0, draw, estimator, self.network.draw_dropout(streams), label)
-
-    def estimator(self) -> TokenTime:
-        return TokenTime(self._process())
-
-    def _process(self) -> Process:
-        return Process(TokenPolynomial(self.w), self.network.vocab_size)
