@@ -133,6 +133,7 @@ def _lines(axes: Any, rows: Sequence[dict[str, Any]], across: str, up: str) -> N
 
 
 PLOTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "learned_w": (learned_w, "genmd4/genmd4-2300-0"),
     "grids": (grids, "grids_digits"),
     "infilling": (infilling, "grids_infill"),
     "sampler_frontier": (sampler_frontier, "sampler_frontier"),

@@ -31,6 +31,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "evaluations": (likelihoods.evaluations, ("evaluation_text8", "evaluation_mnist")),
     "questions": (likelihoods.questions, ("evaluation_hellaswag",)),
     "methods": (likelihoods.methods, ("methods/*",)),
+    "race_variance": (theory.estimator_variance, ("race_variance",)),
     "learned_schedules": (likelihoods.learned_schedules, ("genmd4/*",)),
     "experiments": (likelihoods.experiments, ("speedrun/*",)),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),
