@@ -12,7 +12,7 @@ help:
 	@echo "make test     lint, type-check, check the layers, run all tests"
 	@echo "make lint     only the static checks"
 	@echo "make format   format the code"
-	@echo "make results  rebuild the tables in docs from benchmarks/results"
+	@echo "make results  rebuild the tables and pictures in docs from benchmarks/results"
 	@echo "make clean    delete .venv and caches"
 
 setup: $(READY)
@@ -46,6 +46,7 @@ format: $(READY)
 
 results: $(READY)
 	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.plots
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

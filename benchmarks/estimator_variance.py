@@ -6,6 +6,9 @@ of the exact denoiser per estimate. The variance of independent masks at uniform
 linear schedule shifted by 1e-4, which cuts that integral off. The unshifted rows show what happens without.
 
     python -m benchmarks.estimator_variance
+    python -m benchmarks.estimator_variance --tokens
+
+With --tokens the same for GenMD4: the most frequent letter has w = 8, the others 1.
 """
 
 import json
@@ -28,11 +31,13 @@ from unmask.core import (
     Process,
     Shifted,
     Streams,
+    TokenExactK,
+    TokenPolynomial,
+    TokenTime,
     balanced,
     fit_surprise,
     iid,
     lattice,
-    nelbo,
     paired,
     stratified,
 )
@@ -55,6 +60,8 @@ class Options:
     """Estimates per sequence computed at once."""
     seed: int = 0
     device: str = "cpu"
+    tokens: bool = False
+    """A schedule for each token (GenMD4) instead of one for all."""
 
 
 def chains(seed: int) -> dict[str, MarkovLaw]:
@@ -92,6 +99,20 @@ def estimators(process: Process, law: MarkovLaw, options: Options) -> dict[str, 
     }
 
 
+def token_estimators(law: MarkovLaw) -> dict[str, Estimator]:
+    """Those of GenMD4, the reference first: the paper draws t uniformly, whose variance is infinite as well."""
+    w = torch.where(law.initial == law.initial.max(), 8.0, 1.0).double()
+    process = Process(TokenPolynomial(w), law.vocab_size)
+    return {
+        "iid t = u², independent masks": TokenTime(process, iid),
+        "Algorithm 1 t = u², independent masks": TokenTime(process, lattice),
+        "race, iid k": TokenExactK(process, iid),
+        "race, stratified k": TokenExactK(process, stratified),
+        "race, paired k and N+1−k": TokenExactK(process, paired),
+        "race, balanced k ∝ 1/√k": TokenExactK(process, balanced, PowerK(0.5)),
+    }
+
+
 def errors(estimator: Estimator, law: MarkovLaw, x_0: Tensor, options: Options) -> Tensor:
     """Estimate minus truth in bits per letter, [repeats, sequences]."""
     denoiser, process = law.denoiser(estimator.process), estimator.process
@@ -99,18 +120,18 @@ def errors(estimator: Estimator, law: MarkovLaw, x_0: Tensor, options: Options) 
     found = []
     for step in range(options.repeats // options.batch):
         draw = estimator.draw(rows, Streams(options.seed + 1, len(rows), step), strata=options.draws)
-        total = nelbo(denoiser(process.hide(rows, draw.mask), draw.t)[draw.mask], rows, draw).total
+        total = estimator.nelbo(denoiser(process.hide(rows, draw.mask), draw.t)[draw.mask], rows, draw).total
         found.append(total.view(options.batch, len(x_0), options.draws).mean(2) + law.log_prob(x_0))
     return torch.cat(found) / (options.length * log(2))
 
 
 def measure(law: MarkovLaw, options: Options) -> list[dict[str, Any]]:
     """One row per estimator; variance is about the truth, so a bias would count as well."""
-    process = Process(Linear(), law.vocab_size)
+    measured = token_estimators(law) if options.tokens else estimators(Process(Linear(), law.vocab_size), law, options)
     x_0 = law.draw(options.length, Streams(options.seed, options.sequences))
     rows: list[dict[str, Any]] = []
     reference = None
-    for name, estimator in estimators(process, law, options).items():
+    for name, estimator in measured.items():
         error = errors(estimator, law, x_0, options)
         variance = error.square().mean(0)  # per sequence
         reference = variance if reference is None else reference
@@ -129,7 +150,7 @@ def measure(law: MarkovLaw, options: Options) -> list[dict[str, Any]]:
 
 def main(options: Options) -> None:
     torch.set_default_device(options.device)
-    record = Record("estimator_variance", options.seed)
+    record = Record("race_variance" if options.tokens else "estimator_variance", options.seed)
     laws = chains(options.seed)
     record.write(
         options=vars(options),

@@ -5,7 +5,9 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +42,23 @@ class Record:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         print(f"wrote {self.path.name}")
+
+
+def plainly(main: Callable[[], None]) -> None:
+    """Run it; what the user can mend is one line and exit code 2, as in the library's own commands."""
+    try:
+        main()
+    except (ValueError, OSError) as mistake:
+        print(" ".join(str(mistake).split()), file=sys.stderr)
+        sys.exit(2)
+
+
+def rounds(budget: float) -> Iterator[int]:
+    """0, 1, 2, … while one more, as slow as the last, would end within the budget (seconds); at least one."""
+    start = last = time.perf_counter()
+    for number in count():
+        yield number
+        now = time.perf_counter()
+        if now + (now - last) > start + budget:
+            return
+        last = now

@@ -1,6 +1,7 @@
 """One method on text8 with a budget that all share: the same network, data, tokens and optimiser.
 
     python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed 0
+    python -m benchmarks.text8_methods genmd4 data/text8 runs/genmd4 --steps 3000 --name genmd4/genmd4-3000
 
 Records bits per character of the whole test split, what a step takes, and how calm training was.
 """
@@ -13,15 +14,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from unmask.cli.plot import symbols
 from unmask.data import Dataset
 from unmask.networks import Conditioning, TransformerConfig, cost
-from unmask.run import Facts, Run, RunConfig, train, with_method
+from unmask.run import Facts, Model, Run, RunConfig, load, train, with_method
 from unmask.run.config import METHODS
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.training import OptimizerConfig, Report, TrainingConfig
 
 from .record import Record
 
+COUNTED = 10_000_000
+"""Characters of the training text whose frequencies are recorded."""
 SETTLED = 200
 """Steps not timed: compilation and warm-up."""
 
@@ -78,13 +82,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--no-time", action="store_true")
+    parser.add_argument("--name", help="of the record; methods/METHOD if left out")
     options = parser.parse_args()
     name = f"{options.method}{'-no-time' if options.no_time else ''}"
-    record = Record(f"methods/{name}-{options.seed}", options.seed)
+    record = Record(f"{options.name or f'methods/{name}'}-{options.seed}", options.seed)
     setup = config(options.method, options.data, options.seed, options.steps, not options.no_time)
     size = cost(setup.network.build, Facts.of(Dataset(options.data), None).shape)
     reports, seconds = trained(setup, options.folder)
-    found = evaluate(Run.open(options.folder), Evaluation("test", draws=2, repeats=2)).document()
+    run = Run.open(options.folder)
+    found = evaluate(run, Evaluation("test", draws=2, repeats=2)).document()
     record.write(
         method=name,
         parameters=size.parameters,
@@ -94,7 +100,21 @@ def main() -> None:
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2),
         training=calm(reports, setup.training.clip),
         result=found,
+        **learned(load(options.folder), Dataset(options.data)),
     )
+
+
+def learned(model: Model, data: Dataset) -> dict[str, Any]:
+    """The exponent w of every token, where there is one, and how often each comes."""
+    schedule, names = model.process.schedule, symbols(model.vocabulary)
+    if not schedule.per_token:
+        return {}
+    counts = np.bincount(data.split("train").stream(0, COUNTED), minlength=len(names))
+    w = schedule.w.tolist()  # type: ignore[attr-defined]
+    return {
+        "w": {name: round(value, 4) for name, value in zip(names, w, strict=True)},
+        "frequencies": {name: count / COUNTED for name, count in zip(names, counts.tolist(), strict=True)},
+    }
 
 
 if __name__ == "__main__":

@@ -123,6 +123,7 @@ def test_the_command_line_is_this_and_no_more():
             [*EVALUATION, "choices", "detokeniser", "model", "orders", "protocol", "sets", "steps", "text", "whole"]
         ),
         "compare": sorted([*EVALUATION, "first", "second", "steps"]),
+        "check": ["checker", "data", "json", "samples"],
         "completion": ["json", "shell"],
         "info": ["examples", "json", "target"],
         "plot": ["format", "json", "models", "out", "steps"],

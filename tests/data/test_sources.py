@@ -150,6 +150,41 @@ def test_arrays_of_any_shape(tmp_path, shape):
     assert sorted(found.reshape(40, -1).tolist()) == sorted(array.reshape(40, -1).tolist())
 
 
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (("train.csv", "test.csv"), ["train", "test"]),
+        (("wiki.train.csv", "wiki.val.csv", "wiki.test.csv"), ["train", "valid", "test"]),
+        (("train_a.csv", "train_b.csv", "dev.csv"), ["train", "valid"]),
+        (("train.csv", "other.csv"), ["train", "valid", "test"]),
+        (("test.csv", "valid.csv"), ["train", "valid", "test"]),
+        (("trainers.csv", "tests.csv"), ["train", "valid", "test"]),
+    ],
+)
+def test_names_of_files_tell_the_split(tmp_path, names, splits):
+    """If all of them do, and train is among them; otherwise documents are held out as ever."""
+    for number, name in enumerate(names):
+        (tmp_path / "files").mkdir(exist_ok=True)
+        (tmp_path / "files" / name).write_bytes(("text\n" + f"{'abc'[number]}\n" * 50).encode())
+    prepare(Plan(str(tmp_path / "files")), tmp_path / "data")
+    dataset = Dataset(tmp_path / "data")
+    assert dataset.splits == splits
+    if len(names) == len(splits):
+        for split in splits:
+            assert len(set(dataset.split(split).stream(0, 50).tolist())) == 1  # one file each
+
+
+def test_running_texts_by_split(tmp_path):
+    (tmp_path / "text").mkdir()
+    for name, text in {"train": "a" * 600, "valid": "b" * 300, "test": "c" * 300}.items():
+        (tmp_path / "text" / f"{name}.txt").write_text(text)
+    prepare(Plan(str(tmp_path / "text"), length=100), tmp_path / "data")
+    dataset = Dataset(tmp_path / "data")
+    for split, letter in (("train", "a"), ("valid", "b"), ("test", "c")):
+        found = dataset.split(split)
+        assert set(dataset.vocabulary.decode(found.stream(0, found.tokens))) == {letter}
+
+
 def test_npz_with_splits_and_labels(tmp_path):
     images = {s: RNG.integers(0, 256, size=(n, 4, 4, 3), dtype=np.uint8) for s, n in (("train", 30), ("test", 10))}
     labels = {s: RNG.integers(0, 3, size=len(x), dtype=np.uint8) for s, x in images.items()}

@@ -11,9 +11,12 @@ import time
 import numpy as np
 import pytest
 
+from tests.small_models import trained
 from unmask.cli.main import main
+from unmask.data import Dataset
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
+from unmask.training import OptimizerConfig
 
 
 def command(capsys, *words):
@@ -120,17 +123,42 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["eval", "nowhere"], "is not a run"),
         (["eval", "RUN", "--data", "OTHER"], "the data has another vocabulary than the model"),
         (["score", "RUN", "xyz"], "is not in the vocabulary"),
+        (["check", "nowhere.txt", "--checker", "brackets"], "No such file"),
+        (["check", "RUN/config.json", "--checker", "brackets"], "does not hold samples"),
+        (["check", "RUN/config.json", "--checker", "chess"], "unknown checker"),
         (["score", "RUN", "a" * 17], "the text does not fit the model"),
     ],
 )
 def test_bad_input_is_one_line(letters, subwords, words, message, capsys):
-    places = {"RUN": letters, "OTHER": subwords.parent / "data"}
+    places = {"RUN": letters, "OTHER": subwords.parent / "data", "RUN/config.json": letters / "config.json"}
     code, out, err = command(capsys, *(places.get(word, word) for word in words))
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
     assert out == ""
     assert os.listdir(letters)
+
+
+def test_samples_of_a_file_are_checked(letters, tmp_path, capsys):
+    """Lines, or what `unmask sample` wrote; the training rows are known, the rest is new."""
+    (tmp_path / "lines.txt").write_text("()\n\n[]\n(]\n()\n")
+    code, out, _ = command(capsys, "check", tmp_path / "lines.txt", "--checker", "brackets")
+    assert code == 0
+    assert "75.00% ± 21.65%  of 4 samples" in out
+    assert "66.67% ± 27.22%  of 3 valid ones" in out
+    assert "not valid, for example: '(]'" in out
+    assert "novel" not in out
+    data = letters.parent / "data"
+    split = Dataset(data).split("train")
+    row = Dataset(data).vocabulary.decode(split.read(np.array([len(split) - 1])).tokens)
+    (tmp_path / "samples.json").write_text(json.dumps([{"text": text} for text in (row, "", "((")]))
+    words = ("check", tmp_path / "samples.json", "--checker", "brackets", "--data", data, "--json")
+    found = json.loads(command(capsys, *words)[1])
+    assert found["valid"]["value"] == pytest.approx(2 / 3)
+    assert (found["novel"]["value"], found["novel"]["of"]) == (0.5, 2)
+    (tmp_path / "lines.txt").write_text("(\n")
+    code, out, _ = command(capsys, "check", tmp_path / "lines.txt", "--checker", "brackets", "--json")
+    assert json.loads(out) == {"valid": {"value": 0, "of": 1, "error": 0}}
 
 
 def frontier(capsys, run, tmp_path, *words):
@@ -317,3 +345,19 @@ def test_steps_on_another_grid(letters):
     even, cosine = (evaluate(run, Evaluation("valid", grid=grid, **how)) for grid in ("uniform", "cosine"))
     assert even.per_token.mean != cosine.per_token.mean
     assert even.name != cosine.name
+
+
+def test_an_autoregressive_model_judges(letters, capsys, tmp_path):
+    """Pairs of letters that must agree: one bit per letter where they do, far more where they were drawn together."""
+    rate = OptimizerConfig(rate=1e-2)
+    how = {"width": 32, "steps": 150, "batch_size": 32, "average": 0.9, "optimizer": rate}
+    judge = trained(letters.parent / "data", tmp_path / "judge", "ar", **how)
+    words = ("--samplers", "ancestral", "first-hitting", "--steps", 1, "-n", 8, "--split", "valid")
+    code, (real, hasty, exact) = frontier(capsys, letters, tmp_path, *words, "--judge", judge)
+    assert code == 0
+    real, hasty, exact = (p["values"]["generative perplexity"]["value"] for p in (real, hasty, exact))
+    assert 2 <= real < 2.3  # four letters, and each again: one bit per letter
+    assert exact < hasty / 2
+    code, err = frontier(capsys, letters, tmp_path, *words, "--judge", letters)
+    assert code == 2
+    assert "only bounds likelihoods" in err

@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg
 
 from unmask.evaluation.checkers import balanced_brackets
-from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall
+from unmask.evaluation.distances import frechet, jackknife, kernel_distance, mauve, precision_recall
 from unmask.evaluation.statistics import statistics, validity
 
 RNG = np.random.default_rng(0)
@@ -95,9 +95,10 @@ def test_statistics_of_text():
 
 def test_validity():
     found = validity(["()", "()", "[", "([])"], balanced_brackets, known=["()"])
-    assert found.valid == 0.75
-    assert found.unique == pytest.approx(2 / 3)
-    assert found.novel == 0.5
+    assert (found.valid.value, found.valid.of) == (0.75, 4)
+    assert (found.unique.value, found.unique.of) == (pytest.approx(2 / 3), 3)
+    assert (found.novel.value, found.novel.of) == (0.5, 2)
+    assert found.valid.error == pytest.approx((0.75 * 0.25 / 4) ** 0.5)
     assert not balanced_brackets("(]")
     assert not balanced_brackets(")")
 
@@ -105,3 +106,31 @@ def test_validity():
 def test_features_must_fit():
     with pytest.raises(ValueError, match="the features do not fit"):
         frechet(A, B[:, :3])
+
+
+def test_the_jackknife_knows_the_error_of_a_mean():
+    """Groups of one: exactly the standard error. Fréchet's, over sets drawn anew: within a factor of 1.5."""
+    values = RNG.normal(size=(50, 1))
+    mean, error = jackknife(lambda x: float(x.mean()), values, groups=25)
+    assert mean == pytest.approx(float(values.mean()))
+    pairs = values.reshape(25, 2).mean(1)
+    assert error == pytest.approx(float(pairs.std(ddof=1)) / 5)
+    found = [jackknife(lambda x: frechet(x, A), RNG.normal(0.5, 1, size=(200, 6))) for _ in range(60)]
+    spread = np.std([value for value, _ in found])
+    assert 1 / 1.5 < np.mean([error for _, error in found]) / spread < 1.5
+    with pytest.raises(ValueError, match="too few samples"):
+        jackknife(lambda x: float(x.mean()), values[:8])
+
+
+def test_the_error_of_an_entropy_is_its_spread():
+    """Rows of letters of one kind or the other, so that rows count and not letters."""
+    rng = np.random.default_rng(0)
+
+    def drawn():
+        odds = rng.choice([0.05, 0.5], size=40)[:, None]
+        return statistics((rng.random((40, 30)) < odds).astype(int).tolist())
+
+    found = [drawn() for _ in range(200)]
+    spread = np.std([one.entropy for one in found])
+    assert np.mean([one.entropy_error for one in found]) == pytest.approx(spread, rel=0.25)
+    assert math.isnan(statistics(["aabb"]).entropy_error)

@@ -12,6 +12,7 @@ from unmask.evaluation.yardsticks import (
     Samples,
     checked_by,
     distances_by,
+    frequencies_near,
     judged,
     mauve_by,
     under_judge,
@@ -186,10 +187,17 @@ def test_sudoku():
 
 def test_molecules_and_their_novelty():
     pytest.importorskip("rdkit")
-    found = checked_by(find_checker("smiles"), ["CCO"])(Samples([], ["CCO", "CCO", "CCC", "C(", ""]))
+    """OCC is CCO, written from its other end."""
+    found = checked_by(find_checker("smiles"), ["CCO"])(Samples([], ["CCO", "OCC", "CCC", "C(", ""]))
     assert found["valid"].value == pytest.approx(3 / 5)
     assert found["unique"].value == pytest.approx(2 / 3)
     assert found["novel"].value == pytest.approx(1 / 2)
+
+
+def test_frequencies():
+    near = frequencies_near(np.array([0, 0, 1, 1]), 3)
+    assert near(Samples([np.array([0, 1])], []))["frequencies off by"].value == 0
+    assert near(Samples([np.array([0]), np.array([2, 2, 2])], []))["frequencies off by"].value == pytest.approx(0.75)
 
 
 def test_what_is_no_number_is_left_out():

@@ -64,6 +64,19 @@ def law_with_steps(process, denoiser, grid, chance=None):
     return mass.view([V + 1] * N)[:V, :V, :V].flatten()
 
 
+def law_of_race(w, denoiser):
+    """The same without steps, for a denoiser that ignores time: (n, v) is next with chance μ_nv w_v / Σ."""
+    states = list(itertools.product(range(V + 1), repeat=N))
+    mu = denoiser(torch.tensor(states), torch.full((len(states),), 0.5)).softmax(-1) * w
+    mass = dict.fromkeys(states, 0.0) | {(V,) * N: 1.0}
+    for state in sorted(states, key=lambda state: -state.count(V)):
+        masked = [n for n in range(N) if state[n] == V]
+        rates = mu[states.index(state)]
+        for n, v in itertools.product(masked, range(V)):
+            mass[*state[:n], v, *state[n + 1 :]] += mass[state] * (rates[n, v] / rates[masked].sum()).item()
+    return torch.tensor([mass[state] for state in states], dtype=torch.float64).view([V + 1] * N)[:V, :V, :V].flatten()
+
+
 def kernel(process, log_mu, s, t, chance):
     """(chance to stay masked [S, N], to become each token [S, N, V]) for every state and position."""
     mu = log_mu.exp()

@@ -14,6 +14,7 @@ from unmask.cli.main import main
 from unmask.run import Sampling
 from unmask.run.prompt import parse
 from unmask.sampling import MASKED, SAMPLERS
+from unmask.sampling.samplers import POLYNOMIAL
 
 UNMASK = [sys.executable, "-m", "unmask"]
 
@@ -61,7 +62,7 @@ def test_longer_than_trained(letters):
     assert sum(pair[1] == pair[0].upper() for pair in pairs) > 0.5 * len(pairs)
 
 
-FITTING = [name for name, sampler in SAMPLERS.items() if MASKED in sampler.families and name != "thinning"]
+FITTING = [name for name, sampler in SAMPLERS.items() if MASKED in sampler.families and sampler.schedules != POLYNOMIAL]
 
 
 @pytest.mark.parametrize("sampler", FITTING)
@@ -75,8 +76,24 @@ def test_genmd4_by_name(letters, tmp_path):
     model = unmask.load(run_folder)
     for sampler in ("ancestral", "thinning"):
         assert len(model.sample(2, sampler=sampler, steps=5)[0]) == 16
-    with pytest.raises(ValueError, match="use ancestral or thinning"):
+    with pytest.raises(ValueError, match="use ancestral, thinning or race"):
         model.sample(1, sampler="first-hitting")
+
+
+def test_given_exponents_by_name(letters, tmp_path):
+    """Capitals first: seven times as soon as the small letters; the network does not see the time."""
+    run_folder = tmp_path / "run"
+    exponents = [word for token in range(4) for word in (token, 7)]
+    flags = ("--exponents", *exponents, "--steps", 5, "--save-every", 5, "--preview", 0)
+    done = run("train", "--data", letters.parent / "data", "--size", "1m", "--out", run_folder, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model = unmask.load(run_folder)
+    assert model.process.schedule.w.tolist() == [7.0] * 4 + [1.0] * 4
+    for sampler in ("ancestral", "thinning", "race"):
+        assert len(model.sample(2, sampler=sampler, steps=5)[0]) == 16
+    done = run("eval", run_folder, "--sequences", 4, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["bits_per_token"]["mean"] > 0
 
 
 def test_pictures_with_classes_and_guidance(pictures):
@@ -137,6 +154,13 @@ def test_the_command_samples_into_files(letters, tmp_path):
     assert texts[0][0] in (tmp_path / "a.html").read_text()
     assert "network calls each (ancestral)" in done.stderr
     assert "\x1b" not in done.stdout  # no colours when piped
+
+
+def test_many_samples_are_written_and_a_few_shown(letters, tmp_path, capsys):
+    code, out, _ = command(capsys, "sample", letters, "-n", 6, "--steps", 2, "--out", tmp_path / "a.txt")
+    assert code == 0
+    assert len((tmp_path / "a.txt").read_text().split()) == 6
+    assert len(out.split("wrote")[0].split()) == 4
 
 
 def test_json_and_arrays(letters, tmp_path, capsys):

@@ -14,7 +14,7 @@ from unmask.core import Cosine, Linear, Polynomial, Process, Streams, cosine_gri
 from unmask.run.bench_sample import straightforward
 from unmask.sampling import SAMPLERS, Predictor, sample, trajectory
 
-from .oracle import SCALAR, TABLE, TOKENS, N, V, chain, law_with_steps, outcomes
+from .oracle import SCALAR, TABLE, TOKENS, N, V, chain, law_of_race, law_with_steps, outcomes
 
 MANY, ALARM = 40_000, 1e-6
 
@@ -48,6 +48,25 @@ def test_speculation_changes_nothing(drafts):
 def test_thinning_is_exact(w):
     process = Process(type(TOKENS.schedule)(torch.tensor(w, dtype=torch.float64)), V)
     assert p_value(draw("thinning", process).tokens, outcomes()[1]) > ALARM
+
+
+@pytest.mark.parametrize("name", ["race", "thinning"])
+def test_a_race_is_exact_for_networks_without_time(name):
+    """The oracle of one schedule for all does not look at the time, and is not the best denoiser here: its law under
+    GenMD4 is not the table's, and is known by summing over all orders.
+    """
+    exact = law_of_race(TOKENS.schedule.w, TABLE.denoiser(SCALAR))
+    assert (exact - outcomes()[1]).abs().sum() > 0.05
+    predict, x = Predictor(TABLE.denoiser(SCALAR), SCALAR.mask_id), torch.full((MANY, N), SCALAR.mask_id)
+    predict.sees_time = False
+    drawn = sample(predict, TOKENS, x, uniform_grid(8), Streams(0, MANY), name)
+    assert p_value(drawn.tokens, exact) > ALARM
+    if name == "race":
+        assert drawn.calls == N
+
+
+def test_a_race_of_equals_is_first_hitting():
+    assert p_value(draw("race", Process(Polynomial(2.5), V)).tokens, outcomes()[1]) > ALARM
 
 
 @pytest.mark.parametrize("name", ["ancestral", "two-step", "joint"])

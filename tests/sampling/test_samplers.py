@@ -12,6 +12,7 @@ from unmask.networks import Conditioning, TransformerConfig
 from unmask.sampling import LAWS, MASKED, SAMPLERS, Guidance, Predictor, sample, trajectory
 from unmask.sampling.order import halton_ranks
 from unmask.sampling.predict import guided
+from unmask.sampling.samplers import POLYNOMIAL
 
 from .oracle import TOKENS, chain
 
@@ -30,8 +31,8 @@ def predictor(process=PROCESS, time_free=True, **options):
 
 
 def process_for(name, schedule=None):
-    """The scalar process, or GenMD4's for the one sampler that needs it."""
-    if name == "thinning":
+    """The scalar process, or GenMD4's for the samplers that need it."""
+    if SAMPLERS[name].schedules == POLYNOMIAL:
         return Process(type(TOKENS.schedule)(torch.linspace(0.5, 2.0, V, dtype=torch.float64)), V)
     return Process(schedule or Linear(), V)
 
@@ -81,7 +82,7 @@ def test_any_number_of_steps(name, steps):
     assert (sample(predictor(process), process, x, uniform_grid(steps), Streams(0, 3), name).tokens < V).all()
 
 
-@pytest.mark.parametrize("name", [n for n in FITTING if n != "thinning"])
+@pytest.mark.parametrize("name", [n for n in FITTING if SAMPLERS[n].schedules != POLYNOMIAL])
 @pytest.mark.parametrize("schedule", [Cosine(), Geometric(), Shifted(Linear(), 1e-3)], ids=repr)
 def test_every_schedule(name, schedule):
     process, x = process_for(name, schedule), prompts(4)
@@ -273,7 +274,13 @@ def test_networks_that_see_the_time_are_shown_it():
 WRONG = {
     "unknown sampler": ("ancestrl", PROCESS, True, {}, "did you mean ancestral"),
     "no such option": ("ancestral", PROCESS, True, {"eta": 1}, "has no such option"),
-    "a scalar sampler for GenMD4": ("first-hitting", process_for("thinning"), True, {}, "use ancestral or thinning"),
+    "a scalar sampler for GenMD4": (
+        "first-hitting",
+        process_for("thinning"),
+        True,
+        {},
+        "use ancestral, thinning or race",
+    ),
     "thinning for a cosine": ("thinning", Process(Cosine(), V), True, {}, "is not defined for this schedule"),
     "speculation with time": ("speculative", PROCESS, False, {}, "does not see the time"),
     "eta": ("remask-cap", PROCESS, True, {"eta": 2.0}, "eta is out of range"),

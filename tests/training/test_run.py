@@ -93,6 +93,7 @@ def test_genmd4_and_plain_weighting_run_and_resume(text, tmp_path):
     for name, setup in {
         "genmd4": RunConfig(text, network, GenMD4Config(), base.training),
         "ce": replace(base, method=MD4Config(weighting="ce")),
+        "exponents": replace(base, method=MD4Config(exponents=((0, 8.0), (3, 0.5)), weighting="ce")),
         "bell": replace(base, method=MD4Config(k_law="bell", weighting="importance")),
         "paper": replace(base, method=MD4Config(masks="independent", shift=1e-4)),
         "muon": config(text, optimizer=OptimizerConfig("muon")),

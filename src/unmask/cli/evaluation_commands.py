@@ -1,4 +1,4 @@
-"""The commands that measure a model: eval, compare, score, frontier."""
+"""The commands that measure a model: eval, compare, score, frontier, check."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,7 +184,7 @@ class Frontier:
     model: MODEL
     """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     samplers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME …")] = ("ancestral",)
-    """See unmask samplers."""
+    """See unmask samplers; options after a colon (first-hitting:tokens_per_call=4); all: every one that fits."""
     steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = (8, 16, 32, 64, 128)
     """For samplers that walk along a grid."""
     temperatures: Annotated[tuple[float, ...], tyro.conf.arg(metavar="X …")] = (1.0,)
@@ -196,7 +196,7 @@ class Frontier:
     data: Annotated[Path | None, optional("DIR")] = None
     """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     judge: Annotated[str | None, optional("MODEL")] = None
-    """A causal language model of Hugging Face: a folder or an id."""
+    """A causal language model of Hugging Face, a folder or an id; or a run with --method ar and the same tokens."""
     features: str = "pixels"
     """Of pictures: pixels, inception:FILE (then the distance is FID), or MODULE:FUNCTION."""
     checker: Annotated[str | None, optional("NAME")] = None
@@ -219,3 +219,28 @@ class Frontier:
         by = frontier.By(self.judge, self.features, self.checker)
         real = frontier.Real(self.split, None if self.data is None else str(self.data))
         return frontier.run(self.model, wanted, by, real, self.out, self.json)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Count the samples of a file that are right, different, and new.
+
+    Each share comes with its binomial error. The model is not needed, so samples can be drawn on one machine and
+    checked on another. Examples:
+      unmask sample runs/molecules -n 10000 --out samples.json
+      unmask check samples.json --checker smiles --data data/molecules
+    """
+
+    samples: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
+    """A .json that unmask sample wrote, or any file with one sample per line."""
+    checker: str
+    """brackets, sudoku or smiles."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """A folder of prepared data: what is not in its training split is new."""
+    json: bool = False
+    """Print the shares as JSON and nothing else."""
+
+    def run(self) -> int:
+        from . import check
+
+        return check.run(self.samples, self.checker, self.data, self.json)

@@ -1,7 +1,6 @@
 """`unmask frontier`: quality against network calls."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from unmask.evaluation.yardsticks import (
     Yardstick,
     checked_by,
     distances_by,
+    frequencies_near,
     mauve_by,
     under_judge,
     under_ngram,
@@ -25,9 +25,11 @@ from unmask.evaluation.yardsticks import (
 )
 from unmask.mistakes import require
 from unmask.run import Model, find
+from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
-from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown
-from unmask.run.model import loaded
+from unmask.run.folder import FACTS
+from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown, under_model
+from unmask.run.model import load, loaded
 from unmask.run.previews import is_picture
 
 from .evaluate import bar
@@ -35,8 +37,6 @@ from .evaluate import bar
 _COUNTED = 5_000_000
 """Training tokens that the n-gram model counts."""
 _ORDER = 3
-_KNOWN = 200_000
-"""Training rows that a sample is compared with to be called new."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,8 @@ class Real:
 def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_json: bool) -> int:
     """Sample, judge, show, write."""
     console = Console(quiet=as_json)
-    found = find(name)
-    model = loaded(found)
-    train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
-    count, do = len(held_out), "name another"
-    require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
-    data = samples_of(model, _rows(held_out, wanted.count))
-    yardsticks = list(_yardsticks(model, train, data, by))
-    about = {"split": real.split, **asdict(by), "checkpoint": found.identity}
-    about |= {} if real.data is None else {"data": real.data}
-    place = out or found.results / "frontier"
-    with bar(console, "samplers") as progress:
-        points = frontier(model, wanted, yardsticks, data, place, about, progress)
+    place = out or find(name).results / "frontier"
+    points = measured(name, wanted, by, real, place, console)
     draw(points, place / "frontier.png")
     if as_json:
         print(json.dumps([asdict(point) for point in points], ensure_ascii=False))
@@ -81,20 +71,44 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
     return 0
 
 
+def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
+    """All points, by what fits the data; written to `place`, and not sampled again if they are there."""
+    found = find(name)
+    model = loaded(found)
+    train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
+    count, do = len(held_out), "name another"
+    require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
+    data = samples_of(model, _rows(held_out, wanted.count))
+    yardsticks = list(_yardsticks(model, train, data, by))
+    about = {"split": real.split, **asdict(by), "checkpoint": found.identity}
+    about |= {} if real.data is None else {"data": real.data}
+    with bar(console, "samplers") as progress:
+        return frontier(model, wanted, yardsticks, data, place, about, progress)
+
+
 def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Yardstick]:
     """Those that fit the data."""
     if is_picture(model.vocabulary, model.facts.shape):
         yield distances_by(extractor(by.features), data)
         return
     yield variety
-    counted = np.concatenate([row.ravel() for row in _rows(train, max(1, _COUNTED // math.prod(train.shape)))])
+    counted = train.stream(0, min(train.tokens, _COUNTED))
+    yield frequencies_near(counted, model.vocabulary.size)
     yield under_ngram(NGram(counted, _ORDER, model.vocabulary.size))
     if by.judge is not None:
-        judge = Judge(by.judge, model.device)
-        yield under_judge(judge)
-        yield mauve_by(judge, data)
+        yield from _by_judge(by.judge, model, data)
     if by.checker is not None:
-        yield checked_by(find_checker(by.checker), samples_of(model, _rows(train, _KNOWN)).texts)
+        yield checked_by(find_checker(by.checker), texts_of(train, model.vocabulary))
+
+
+def _by_judge(name: str, model: Model, data: Samples) -> Iterator[Yardstick]:
+    """A folder of ours holds what is known of its data; all else is Hugging Face's."""
+    if (Path(name) / FACTS).exists():
+        yield under_model(load(name), model.vocabulary)
+        return
+    judge = Judge(name, model.device)
+    yield under_judge(judge)
+    yield mauve_by(judge, data)
 
 
 def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:
@@ -109,5 +123,6 @@ def _show(points: list[Point], console: Console) -> None:
         table.add_column(column, justify="right", overflow="fold")
     for point in points:
         settings = (str(point.steps or ""), f"{point.temperature:g}" if point.calls else "", f"{point.calls:.1f}")
-        table.add_row(point.sampler, *settings, *(shown(point.values.get(name)) for name in names))
+        name = ", ".join([point.sampler, *(f"{option} {value:g}" for option, value in point.options.items())])
+        table.add_row(name, *settings, *(shown(point.values.get(name)) for name in names))
     console.print(table)

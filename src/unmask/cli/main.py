@@ -10,7 +10,7 @@ import tyro
 
 from . import terminal
 from .data_commands import DataInfo, Prepare
-from .evaluation_commands import Compare, Eval, Frontier, Score
+from .evaluation_commands import Check, Compare, Eval, Frontier, Score
 from .help_commands import Completion
 from .help_text import contents
 from .one_line import one_line
@@ -33,7 +33,7 @@ GROUPS: dict[str, Commands] = {
     "Data": {"data prepare": Prepare, "data info": DataInfo},
     "Train": {"train": Train, "plot": Plot, "baselines": Baselines, "bench train": BenchTrain},
     "Sample": {"sample": Sample, "infill": Infill, "samplers": Samplers, "bench sample": BenchSample},
-    "Measure": {"eval": Eval, "compare": Compare, "score": Score, "frontier": Frontier},
+    "Measure": {"eval": Eval, "compare": Compare, "score": Score, "frontier": Frontier, "check": Check},
     "Share and serve": {"serve": Serve, "export": Export, "push": Push},
 }
 COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}

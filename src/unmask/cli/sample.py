@@ -14,11 +14,10 @@ from rich.progress import track
 from torch import Tensor
 
 from unmask.files import written_whole
-from unmask.mistakes import extra, fail, require
+from unmask.mistakes import extra, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
 from unmask.run.previews import grid_of, is_picture, png
-from unmask.sampling import find
 from unmask.sampling.frame import together
 
 from .live import Watch, watched
@@ -36,26 +35,6 @@ class Wanted:
     html: Path | None
     as_json: bool
     trim: bool
-
-
-def options_of(sampler: str, given: tuple[str, ...]) -> dict[str, Any]:
-    """`name=value` words as the sampler's options, each of the kind of its default."""
-    known, found = find(sampler).options, {}
-    for word in given:
-        name, separator, value = word.partition("=")
-        require(
-            bool(separator) and name in known,
-            f"not an option of {sampler}",
-            got=word,
-            allowed=", ".join(f"{key}={default}" for key, default in known.items()) or "none: it has no options",
-            do="write --option NAME=VALUE",
-        )
-        try:
-            found[name] = type(known[name])(value)
-        except ValueError:
-            kind = type(known[name]).__name__
-            fail(f"the value of {name} is not a number", got=value, allowed=kind, do=f"for example {known[name]}")
-    return found
 
 
 def label_of(model: Model, label: str | None) -> int | None:
@@ -96,7 +75,7 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     if wanted.as_json:
         print(json.dumps({"texts": None if picture else texts, "tokens": [r.tolist() for r in rows], **cost}))
         return 0
-    _show(texts, watch, picture, console)
+    _show(texts if out is None else texts[: watch.shown], watch, picture, console)
     written = [str(path) for path in (out, wanted.gif, wanted.html) if path is not None]
     if written:
         console.print("wrote " + ", ".join(written), highlight=False)

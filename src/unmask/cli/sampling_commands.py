@@ -58,8 +58,7 @@ class SamplingFlags:
     def sampling(self, label: int | None) -> "Sampling":
         """As the library wants it."""
         from unmask.run import Sampling
-
-        from .sample import options_of
+        from unmask.sampling import options_of
 
         return Sampling(
             sampler=self.sampler,

@@ -1,8 +1,8 @@
 """The mathematics of masked diffusion: schedules, the process, bounds, estimators, draws, and the oracle.
 
 Needs torch and nothing else. In order of reading: `schedule` (α_t), `process` (q and p), `objective` (the
-bound), `estimator` with `points` and `k_law` (how times and masks are drawn), `generalized` (GenMD4), `categorical` and
-`streams` (randomness), `exact` (laws whose answers are known), `matrices` (the paper's matrix forms).
+bound), `estimator` with `points` and `k_law` (how times and masks are drawn), `generalized` and `race` (GenMD4),
+`categorical` and `streams` (randomness), `exact` (laws whose answers are known), `matrices` (the paper's matrix forms).
 """
 
 from . import exact, matrices
@@ -10,7 +10,8 @@ from .bound import Bound, estimate_nelbo, fit_surprise
 from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_joint_gumbel
 from .checks import trusted
 from .custom import Custom
-from .estimator import Around, ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps, low_variance
+from .either import at_steps, at_times, exact_k_of, low_variance
+from .estimator import Around, ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, uniform_grid
 from .k_law import BellK, KLaw, PowerK, UniformK
@@ -18,6 +19,7 @@ from .objective import (
     Draw,
     Nelbo,
     Objective,
+    RaceDraw,
     Rows,
     TokenDraw,
     assemble,
@@ -28,6 +30,7 @@ from .objective import (
 )
 from .points import balanced, iid, lattice, paired, stratified
 from .process import Denoiser, Process
+from .race import TokenExactK
 from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
 from .streams import Streams
 
@@ -52,23 +55,28 @@ __all__ = [
     "Polynomial",
     "PowerK",
     "Process",
+    "RaceDraw",
     "Rows",
     "Schedule",
     "Shifted",
     "Steps",
     "Streams",
     "TokenDraw",
+    "TokenExactK",
     "TokenPolynomial",
     "TokenSteps",
     "TokenTime",
     "UniformK",
     "assemble",
+    "at_steps",
+    "at_times",
     "balanced",
     "cosine_grid",
     "cross_entropy",
     "draw_categorical",
     "estimate_nelbo",
     "exact",
+    "exact_k_of",
     "filter_logits",
     "fit_surprise",
     "generalized_nelbo",

@@ -8,6 +8,7 @@
 | Steps(process, grid, spread)           | a step of the grid, masked with 1−α_t            | T·unmask_prob     |
 | ExactK(process, stratified / paired)   | k of N tokens masked, k uniform                  | N/k               |
 | ExactK(process, ..., k_law=PowerK(½))  | k of N tokens masked, k ~ k^-½                   | 1/(k q(k))        |
+| TokenExactK(process, ...)              | GenMD4: the last k tokens of its race            | 1/(q(k) W_M)      |
 | Controlled(estimator, surprise)        | as the estimator, minus a unigram baseline       | unchanged         |
 
 All are unbiased for the bound they estimate. Exact-k needs no end terms and has far less variance: use it
@@ -26,9 +27,9 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .grid import check_grid
-from .k_law import KLaw, PowerK, UniformK
+from .k_law import KLaw, UniformK
 from .objective import Draw, Nelbo, Rows, assemble, cross_entropy, prior, reconstruction
-from .points import Spread, balanced, iid, paired, stratified
+from .points import Spread, iid, paired, stratified
 from .process import Process
 from .schedule import Schedule
 from .streams import Streams
@@ -209,25 +210,12 @@ class ExactK(Estimator):
         """Mask exactly k [B] of each row's valid tokens, 0 ≤ k ≤ N."""
         checks.one_each(len(streams), x_0, "streams")
         checks.k_range(k, count_valid(x_0, valid))
-        u = streams.uniform(*x_0.shape[1:])
-        if valid is not None:
-            u = torch.where(valid, u, 2.0)  # padding sorts last and is never reached
-        ordered, order = u.flatten(1).sort(dim=1)
-        rank = torch.empty_like(order).scatter_(
-            1, order, torch.arange(order.shape[1], device=u.device).expand_as(order)
-        )
-        mask = (rank < k[:, None]).view(x_0.shape)
-        mask_prob = ordered.gather(1, (k - 1).clamp(min=0)[:, None])[:, 0].clamp(max=1)
+        mask, last = hide_least(streams.uniform(*x_0.shape[1:]), k, valid)
         zero = torch.zeros_like(weight)
-        return Draw(self.process.schedule.inverse_mask_prob(mask_prob), mask, weight, zero, zero, zero)
+        return Draw(self.process.schedule.inverse_mask_prob(last.clamp(max=1)), mask, weight, zero, zero, zero)
 
     def coverage(self) -> float:
         return 1.0
-
-
-def low_variance(process: Process) -> ExactK:
-    """What a bound is measured by unless another way is asked for: k spread evenly, with q(k) ∝ k^-½."""
-    return ExactK(process, balanced, PowerK(0.5))
 
 
 @dataclass(frozen=True)
@@ -293,6 +281,16 @@ def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | Non
         do="leave it out to spread over the whole batch",
     )
     return spread(streams, strata or max(len(x_0), 1))
+
+
+def hide_least(keys: Tensor, k: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The k least keys of each row, as a mask, and the k-th of them [B]; infinity for a row without any."""
+    if valid is not None:
+        keys = torch.where(valid, keys, torch.inf)  # padding sorts last and is never reached
+    ordered, order = keys.flatten(1).sort(dim=1)
+    places = torch.arange(order.shape[1], device=keys.device)
+    rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
+    return (rank < k[:, None]).view(keys.shape), ordered.gather(1, (k - 1).clamp(min=0)[:, None])[:, 0]
 
 
 def count_valid(x_0: Tensor, valid: Tensor | None) -> Tensor:

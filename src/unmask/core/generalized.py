@@ -118,10 +118,13 @@ def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process)
 def generalized_losses(logits: Tensor, rows: Rows, draw: Draw, process: Process) -> Tensor:
     """The summand of `generalized_nelbo` at each row [R]."""
     _check_draw(draw)
-    loss = cross_entropy(logits, rows)
-    rates, rate_x = _at_rows(-process.schedule.loss_weight(draw.t), rows)
+    return charge_rates(logits, rows, *_at_rows(-process.schedule.loss_weight(draw.t), rows))
+
+
+def charge_rates(logits: Tensor, rows: Rows, rates: Tensor, rate_x: Tensor) -> Tensor:
+    """r_x(−log μ_x) + Σ_v (r_v − r_x) μ_v at each row [R], from all rates [R or 1, V] and the token's own [R]."""
     mu = logits.softmax(-1, dtype=softmax_dtype(logits))
-    return rate_x * loss + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
+    return rate_x * cross_entropy(logits, rows) + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
 
 
 def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
@@ -158,9 +161,9 @@ def _check_draw(draw: Draw) -> TokenDraw:
     if not isinstance(draw, TokenDraw):
         fail(
             "the draw is not one of GenMD4",
-            got=f"a {type(draw).__name__} of a scalar estimator",
+            got=f"a {type(draw).__name__}",
             allowed="a draw of TokenTime or TokenSteps",
-            do="use nelbo",
+            do="use its estimator's nelbo",
         )
     return draw
 

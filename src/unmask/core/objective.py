@@ -11,6 +11,7 @@ it drew. Nats per sequence. GenMD4's objective, whose summand also has the rates
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,9 @@ from .process import Process
 @dataclass(frozen=True)
 class Draw:
     """One evaluation of the denoiser per row: what it sees and how its loss is charged."""
+
+    per_token: ClassVar[bool] = False
+    """Whether the summand of its bound also has the rates of all tokens in it (GenMD4)."""
 
     t: Tensor
     """Time shown to the denoiser [B]."""
@@ -46,8 +50,16 @@ class Draw:
 class TokenDraw(Draw):
     """A draw for GenMD4, whose objectives put the rates in: `weight` is only one over the density of the time."""
 
+    per_token: ClassVar[bool] = True
     s: Tensor | None = None
     """The next time of a T-step process [B]; None in continuous time."""
+
+
+@dataclass(frozen=True)
+class RaceDraw(Draw):
+    """A draw for GenMD4 without a time in its weight: its estimator puts the w in."""
+
+    per_token: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -135,11 +147,11 @@ def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
     logits [M, V] are the denoiser's output at the masked positions, in the order of x_0[draw.mask].
     """
     require(
-        not isinstance(draw, TokenDraw),
+        not draw.per_token,
         "the draw is one of GenMD4",
-        got="a draw of TokenTime or TokenSteps",
+        got=f"a {type(draw).__name__}",
         allowed="a draw of a scalar estimator",
-        do="use generalized_nelbo or generalized_steps_nelbo",
+        do="use its estimator's nelbo",
     )
     checks.tokens(x_0, logits.shape[-1])
     return assemble(cross_entropy(logits, Rows.of(x_0, draw.mask)), draw)

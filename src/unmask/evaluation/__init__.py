@@ -1,9 +1,9 @@
 """Evaluation: likelihoods with error bars, exact chain rules, and what a figure is compared with."""
 
-from .chain import ORDERS, Interval, chain_rule, order_bounds
-from .checkers import CHECKERS, balanced_brackets, find_checker, solved_sudoku
+from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
+from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
-from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall
+from .distances import Mauve, frechet, jackknife, kernel_distance, mauve, precision_recall, squared_mmd
 from .features import Extractor, extractor
 from .judge import Judge
 from .likelihood import (
@@ -23,7 +23,7 @@ from .likelihood import (
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
 from .sets import SETS, Form, HubText, TextFile, TextSet, find_text
-from .statistics import TextStatistics, Validity, statistics, validity
+from .statistics import Share, TextStatistics, Validity, frequencies, statistics, validity
 from .surprise import surprise
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "SETS",
     "Accuracy",
     "Answered",
+    "Checker",
     "Difference",
     "Extractor",
     "Figure",
@@ -48,6 +49,7 @@ __all__ = [
     "Question",
     "Scores",
     "Sequences",
+    "Share",
     "TextFile",
     "TextSet",
     "TextStatistics",
@@ -65,6 +67,9 @@ __all__ = [
     "find_protocol",
     "find_text",
     "frechet",
+    "frequencies",
+    "in_groups",
+    "jackknife",
     "kernel_distance",
     "mauve",
     "order_bounds",
@@ -75,6 +80,7 @@ __all__ = [
     "repeats_for",
     "score",
     "solved_sudoku",
+    "squared_mmd",
     "statistics",
     "surprise",
     "validity",

@@ -71,6 +71,26 @@ def chain_rule(
     return nats
 
 
+@torch.no_grad()
+def in_groups(predict: Predictor, process: Process, x_0: Tensor, rank: Tensor) -> Tensor:
+    """−log p of x_0 where rank > 0, given the rest, in nats [B]: tokens of one rank together, lower ranks first.
+
+    Σ_r Σ_{i: rank_i = r} −log μ_i(x_i | what has a lower rank). With the step at which each token was revealed this is
+    what a sampler drew from; with different ranks, the chain rule in that order. Over samples the mean of the second
+    minus the first is the KL divergence from drawing in steps to drawing one by one in an order that refines them.
+    """
+    nats = torch.zeros(len(x_0), dtype=torch.float64, device=x_0.device)
+    hidden = number(rank > 0).clamp(min=1)
+    for r in range(1, int(rank.max()) + 1):
+        where, masked = rank == r, rank >= r
+        if bool(where.any()):
+            t = process.schedule.inverse_mask_prob(number(masked).double() / hidden)
+            log_mu = predict(process.hide(x_0, masked), t, where).double().log_softmax(-1)
+            found = log_mu.gather(1, x_0[where][:, None].long())[:, 0]
+            nats.index_add_(0, where.nonzero()[:, 0], -found)
+    return nats
+
+
 def _known(order: str) -> str:
     require(order in ORDERS, "unknown order", got=order, allowed=", ".join(ORDERS), do="name one of them")
     return order

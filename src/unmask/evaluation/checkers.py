@@ -1,10 +1,22 @@
 """Checkers of samples that are right or wrong."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..mistakes import extra, fail
 
-Checker = Callable[[str], bool]
+
+@dataclass(frozen=True)
+class Checker:
+    """Says whether a sample is right, and when two samples are the same."""
+
+    check: Callable[[str], bool]
+    form: Callable[[str], str] = str
+    """Of a sample that is right: two of one form are the same. Default: the sample itself."""
+
+    def __call__(self, text: str) -> bool:
+        """Whether it is right."""
+        return self.check(text)
 
 
 def balanced_brackets(text: str) -> bool:
@@ -30,15 +42,15 @@ def solved_sudoku(text: str) -> bool:
 
 
 def _smiles() -> Checker:
-    """Whether RDKit reads the text as a molecule."""
+    """Whether RDKit reads the text as a molecule; a molecule has many SMILES, of which one is canonical."""
     chem = extra("rdkit.Chem", "molecules", "checking molecules")
     extra("rdkit.RDLogger", "molecules", "checking molecules").DisableLog("rdApp.*")
-    return lambda text: bool(text) and chem.MolFromSmiles(text) is not None
+    return Checker(lambda text: bool(text) and chem.MolFromSmiles(text) is not None, chem.CanonSmiles)
 
 
 CHECKERS: dict[str, Callable[[], Checker]] = {
-    "brackets": lambda: balanced_brackets,
-    "sudoku": lambda: solved_sudoku,
+    "brackets": lambda: Checker(balanced_brackets),
+    "sudoku": lambda: Checker(solved_sudoku),
     "smiles": _smiles,
 }
 

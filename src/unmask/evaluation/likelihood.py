@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..core import (
-    ContinuousTime,
     Controlled,
     Estimator,
     Process,
-    Steps,
-    TokenSteps,
-    TokenTime,
+    at_steps,
+    at_times,
     estimate_nelbo,
-    lattice,
     low_variance,
     uniform_grid,
 )
@@ -113,7 +110,7 @@ Fit = Callable[[Estimator], Tensor]
 
 def _continuous(process: Process, fit: Fit | None) -> Estimator:
     del fit
-    return TokenTime(process) if process.schedule.per_token else low_variance(process)
+    return low_variance(process)
 
 
 def _controlled(process: Process, fit: Fit | None) -> Estimator:
@@ -126,7 +123,7 @@ def _controlled(process: Process, fit: Fit | None) -> Estimator:
 
 def _paper(process: Process, fit: Fit | None) -> Estimator:
     del fit
-    return TokenTime(process, lattice) if process.schedule.per_token else ContinuousTime(process, lattice)
+    return at_times(process)
 
 
 ESTIMATORS: dict[str, Callable[[Process, Fit | None], Estimator]] = {
@@ -147,7 +144,7 @@ def estimator_for(
     """
     if steps is not None:
         grid = uniform_grid(steps) if isinstance(steps, int) else steps
-        return TokenSteps(process, grid) if process.schedule.per_token else Steps(process, grid)
+        return at_steps(process, grid)
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
     return ESTIMATORS[name](process, fit)

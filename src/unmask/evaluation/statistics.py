@@ -4,8 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..mistakes import require
+from .likelihood import Scores, per_unit
 
 
 @dataclass(frozen=True)
@@ -14,6 +19,8 @@ class TextStatistics:
 
     entropy: float
     """Of the tokens' frequencies, bits per token: low where samples repeat themselves."""
+    entropy_error: float
+    """Over samples, to first order: each adds Σ −log₂ p of its tokens. Not a number for one sample."""
     distinct: dict[int, float]
     """Share of different n-grams among all, n = 1..4."""
     repeated: float
@@ -25,8 +32,19 @@ def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStat
     require(any(samples), "there are no samples", got="none", allowed="at least one token", do="sample first")
     counts = Counter(token for sample in samples for token in sample)
     total = sum(counts.values())
-    entropy = -sum(c / total * math.log2(c / total) for c in counts.values())
-    return TextStatistics(entropy, {n: _distinct(samples, n) for n in range(1, most + 1)}, _repeated(samples, most))
+    bits = {token: -math.log2(count / total) for token, count in counts.items()}
+    found = np.array([sum(bits[token] for token in sample) for sample in samples])
+    sizes = np.array([len(sample) for sample in samples])
+    entropy = per_unit(Scores(found, np.zeros(len(found)), sizes, 0), sizes)
+    distinct = {n: _distinct(samples, n) for n in range(1, most + 1)}
+    return TextStatistics(entropy.mean, entropy.error, distinct, _repeated(samples, most))
+
+
+def frequencies(samples: Sequence[NDArray[Any]], vocab_size: int) -> NDArray[np.float64]:
+    """The share of each token [V]."""
+    counts = sum((np.bincount(row.ravel(), minlength=vocab_size) for row in samples), np.zeros(vocab_size))
+    shares: NDArray[np.float64] = counts / max(1.0, counts.sum())
+    return shares
 
 
 def _grams(sample: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:
@@ -45,22 +63,42 @@ def _repeated(samples: Sequence[Sequence[Hashable]], n: int) -> float:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A share of some samples."""
+
+    value: float
+    of: int
+    """How many samples it is a share of."""
+
+    @property
+    def error(self) -> float:
+        """Binomial: √(p(1 − p)/n)."""
+        return math.sqrt(self.value * (1 - self.value) / self.of) if self.of else math.nan
+
+
+def _share(part: int, of: int) -> Share:
+    return Share(part / of if of else math.nan, of)
+
+
+@dataclass(frozen=True)
 class Validity:
     """Of samples that can be checked: molecules, brackets, sudokus."""
 
-    valid: float
-    error: float
-    unique: float
-    """Share of different ones among the valid."""
-    novel: float
-    """Share of those that are not in the training data."""
+    valid: Share
+    unique: Share
+    """Different ones among the valid; falls with the number of samples, whatever the model."""
+    novel: Share
+    """Those of them that are not in the training data."""
 
 
-def validity(samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = ()) -> Validity:
-    """By a checker of yours; `known`: the training data."""
+def validity(
+    samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = (), form: Callable[[str], str] = str
+) -> Validity:
+    """By a checker of yours; `known`: the training data, `form`: what samples that count as the same have in common."""
     require(bool(samples), "there are no samples", got="none", allowed="at least one", do="sample first")
-    good = [sample for sample in samples if check(sample)]
-    rate, different, seen = len(good) / len(samples), set(good), set(known)
-    unique = len(different) / len(good) if good else math.nan
-    novel = len(different - seen) / len(different) if different else math.nan
-    return Validity(rate, (rate * (1 - rate) / len(samples)) ** 0.5, unique, novel)
+    good = [form(sample) for sample in samples if check(sample)]
+    different = set(good)
+    new = different - set(known)
+    return Validity(
+        _share(len(good), len(samples)), _share(len(different), len(good)), _share(len(new), len(different))
+    )

@@ -17,7 +17,7 @@ from .features import Extractor
 from .judge import Judge
 from .likelihood import Z95, Scores, per_unit, perplexity
 from .ngram import NGram
-from .statistics import statistics, validity
+from .statistics import frequencies, statistics, validity
 
 Ids = NDArray[Any]
 
@@ -42,7 +42,9 @@ class Value:
 
     @classmethod
     def with_error(cls, value: float, error: float) -> "Value":
-        """The interval of a normal error."""
+        """The interval of a normal error, if there is one."""
+        if math.isnan(error):
+            return cls(value)
         return cls(value, value - Z95 * error, value + Z95 * error)
 
 
@@ -54,10 +56,21 @@ def variety(samples: Samples) -> dict[str, Value]:
     """Entropy of the tokens' frequencies, different 2-grams, repeated 4-grams."""
     found = statistics([row.ravel().tolist() for row in samples.tokens])
     return {
-        "unigram entropy, bits": Value(found.entropy),
+        "unigram entropy, bits": Value.with_error(found.entropy, found.entropy_error),
         "distinct 2-grams": Value(found.distinct[2]),
         "repeated 4-grams": Value(found.repeated),
     }
+
+
+def frequencies_near(tokens: Ids, vocab_size: int) -> Yardstick:
+    """Distance of the tokens' frequencies from those of real tokens, ½ Σ |p − q|: 0 the same, 1 none in common."""
+    real = frequencies([tokens], vocab_size)
+
+    def distance(samples: Samples) -> dict[str, Value]:
+        apart = np.abs(frequencies(samples.tokens, vocab_size) - real).sum() / 2
+        return {"frequencies off by": Value(float(apart))}
+
+    return distance
 
 
 def under_ngram(model: NGram) -> Yardstick:
@@ -120,9 +133,9 @@ def checked_by(checker: Checker, known: Iterable[str]) -> Yardstick:
     seen = set(known)
 
     def shares(samples: Samples) -> dict[str, Value]:
-        found = validity(samples.texts, checker, seen)
-        named = {"valid": Value.with_error(found.valid, found.error), "unique": Value(found.unique)}
-        return named | {"novel": Value(found.novel)}
+        found = validity(samples.texts, checker.check, seen, checker.form)
+        named = {"valid": found.valid, "unique": found.unique, "novel": found.novel}
+        return {name: Value.with_error(share.value, share.error) for name, share in named.items()}
 
     return shares
 

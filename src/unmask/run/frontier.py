@@ -7,20 +7,29 @@ FOLDER/frontier.json, .md, .png
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from ..data.vocabulary import Vocabulary
+from ..evaluation import Scores, Sequences, per_unit, perplexity, score
 from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
 from ..files import fingerprint, write_json, written_whole
 from ..mistakes import extra, require
-from ..sampling import find
+from ..sampling import find, fitting, options_of
+from ..sampling.frame import together
+from ..training import charge_chunks
 from .model import Model, Sampling
 
 DATA = "real data"
+ALL = "all"
+"""Every sampler that fits the model."""
+_ROWS = 64
+"""Samples that a model judges at once."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class Frontier:
     """What to try."""
 
     samplers: tuple[str, ...] = ("ancestral",)
+    """Names, with options if you like (first-hitting:tokens_per_call=4), or all."""
     steps: tuple[int, ...] = (8, 16, 32, 64, 128)
     temperatures: tuple[float, ...] = (1.0,)
     count: int = 64
@@ -39,14 +49,25 @@ class Frontier:
         for name in ("samplers", "steps", "temperatures"):
             require(bool(getattr(self, name)), f"no {name}", got="none", allowed="at least one", do="name some")
         require(self.count >= 2, "too few samples", got=self.count, allowed=">= 2", do="use 64")
-        for name in self.samplers:
-            find(name)
+        for spec in self.samplers:
+            if spec != ALL:
+                _named(spec)
 
-    def settings(self) -> Iterator[Sampling]:
+    def settings(self, model: Model) -> Iterator[Sampling]:
         """Every combination; samplers without a grid have no steps, so they are tried once per temperature."""
-        for name, temperature in product(self.samplers, self.temperatures):
+        fits = fitting(model.process.schedule, model.method.family, model.network.sees_time)
+        specs = dict.fromkeys(name for spec in self.samplers for name in (fits if spec == ALL else (spec,)))
+        how = Sampling(seed=self.seed, batch_size=self.batch_size)
+        for spec, temperature in product(specs, self.temperatures):
+            name, options = _named(spec)
             for steps in self.steps if find(name).grid else self.steps[:1]:
-                yield Sampling(name, steps, seed=self.seed, temperature=temperature, batch_size=self.batch_size)
+                yield replace(how, sampler=name, steps=steps, temperature=temperature, options=options)
+
+
+def _named(spec: str) -> tuple[str, dict[str, Any]]:
+    """NAME or NAME:OPTION=VALUE,… as the sampler's name and its options."""
+    name, _, given = spec.partition(":")
+    return name, options_of(name, given.split(",") if given else ())
 
 
 @dataclass(frozen=True)
@@ -62,14 +83,17 @@ class Point:
     """Network calls per sample."""
     seconds: float
     values: dict[str, Value]
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the sampler, where they are not its defaults."""
 
     @property
     def title(self) -> str:
         """In words."""
         if self.sampler == DATA:
             return DATA
+        options = "".join(f", {name} {value:g}" for name, value in self.options.items())
         steps = "" if self.steps is None else f", {self.steps} steps"
-        return f"{self.sampler}{steps}, temperature {self.temperature:g}"
+        return f"{self.sampler}{options}{steps}, temperature {self.temperature:g}"
 
 
 def frontier(
@@ -82,7 +106,7 @@ def frontier(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Point]:
     """The points, the real data first. about: what else decides the figures (checkpoint, judge); kept with them."""
-    settings = list(wanted.settings())
+    settings = list(wanted.settings(model))
     points = [_real(data, yardsticks)]
     for number, sampling in enumerate(settings):
         points.append(_point(model, sampling, wanted.count, yardsticks, folder / "points", about))
@@ -111,7 +135,7 @@ def _point(
     values = judged(samples_of(model, rows), yardsticks)
     name = model.sampler(sampling)
     steps = sampling.steps if find(name).grid else None
-    point = Point(name, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values)
+    point = Point(name, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values, sampling.options)
     write_json(path, {"settings": settings, "point": asdict(point)})
     return point
 
@@ -123,6 +147,37 @@ def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
     if len(model.facts.shape) > 1:
         return Samples(rows, [])
     return Samples(cut, [model.vocabulary.decode(row) for row in cut])
+
+
+def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
+    """Perplexity per token under an exact model of ours with the same tokens: an autoregressive one."""
+    estimator, allowed = judge.estimator(), "an autoregressive model (unmask train --method ar)"
+    require(
+        estimator.exact,
+        "this judge only bounds likelihoods",
+        got=judge.method.family.name,
+        allowed=allowed,
+        do="train one",
+    )
+    same = judge.vocabulary.to_json() == vocabulary.to_json()
+    require(
+        same,
+        "the judge has another vocabulary",
+        got=repr(judge.vocabulary),
+        allowed="the model's",
+        do="train one on its data",
+    )
+
+    def perplexities(samples: Samples) -> dict[str, Value]:
+        rows = [torch.from_numpy(np.asarray(row, dtype=np.int64)) for row in samples.tokens if row.size]
+        batches = (
+            Sequences(torch.stack([rows[i] for i in part]).to(judge.device), torch.tensor(part, device=judge.device))
+            for part in together(rows, _ROWS)
+        )
+        found = Scores.joined(score(judge.network, batches, estimator, draws=1, repeats=2, charge=charge_chunks))
+        return {"generative perplexity": Value(*perplexity(per_unit(found, found.tokens)))}
+
+    return perplexities
 
 
 # --------------------------------------------------------------------------------------------- results

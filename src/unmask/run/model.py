@@ -150,13 +150,14 @@ class Model:
             result |= dict(zip(index, found.tokens.cpu().numpy(), strict=True))
         return [result[i] for i in range(len(rows))]
 
-    def fill(self, x: Tensor, sampling: Sampling, index: Tensor | None = None) -> Sampled:
-        """Fill the masked positions of x [B, ...], some rows at a time."""
+    def fill(self, x: Tensor, sampling: Sampling, index: Tensor | None = None, labels: Tensor | None = None) -> Sampled:
+        """Fill the masked positions of x [B, ...], some rows at a time; `labels`: a class for each row."""
         index = torch.arange(len(x)) if index is None else index
         tokens, calls = [], 0.0
         for start in range(0, len(x), sampling.batch_size):
             rows = slice(start, start + sampling.batch_size)
-            for frame in self.frames(x[rows], sampling, index[rows]):
+            own = None if labels is None else labels[rows]
+            for frame in self.frames(x[rows], sampling, index[rows], labels=own):
                 last = frame
             tokens.append(last.tokens)
             calls += last.calls
@@ -164,20 +165,27 @@ class Model:
 
     @torch.no_grad()
     def frames(
-        self, x: Tensor, sampling: Sampling, index: Tensor | None = None, halves: Halves | None = None
+        self,
+        x: Tensor,
+        sampling: Sampling,
+        index: Tensor | None = None,
+        halves: Halves | None = None,
+        labels: Tensor | None = None,
     ) -> Iterator[Frame]:
         """The trajectory that fills the masked positions of x [B, ...]; `index`: which samples these are.
 
         halves: another way through the network, such as one that several trajectories share.
+        labels: a class for each row [B], instead of the one of `sampling` for all.
         """
         x = x.to(self.device)
+        labels = self.labels(sampling.label, len(x)) if labels is None else self._checked(labels, len(x))
         index = torch.arange(len(x)) if index is None else index
         process = self.process
         predict = Predictor(
             self.network,
             process.mask_id,
-            self.labels(sampling.label, len(x)),
-            guidance=self._guidance(sampling, x),
+            labels,
+            guidance=self._guidance(sampling, x, labels is not None),
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
@@ -260,24 +268,28 @@ class Model:
 
     def labels(self, label: int | None, count: int) -> Tensor | None:
         """The same class for so many samples, where one is asked for."""
+        return None if label is None else self._checked(torch.full((count,), label), count)
+
+    def _checked(self, labels: Tensor, count: int) -> Tensor:
         classes = self.network.classes
-        if label is None:
-            return None
+        wrong = labels[(labels < 0) | (labels >= classes)]
         require(
-            0 <= label < classes,
+            not len(wrong),
             "no such class",
-            got=label,
+            got=next(iter(wrong.tolist()), None),
             allowed=f"0..{classes - 1}" if classes else "none: the model has no classes",
             do="leave the label out, or name one of them",
         )
-        return torch.full((count,), label, device=self.device)
+        fits = labels.shape == (count,)
+        require(fits, "there is not a class for each row", got=len(labels), allowed=f"{count}", do="name as many")
+        return labels.to(self.device)
 
-    def _guidance(self, sampling: Sampling, x: Tensor) -> Guidance | None:
+    def _guidance(self, sampling: Sampling, x: Tensor, labelled: bool) -> Guidance | None:
         """Away from "no class" where a class is asked for, else away from an empty prompt."""
         if sampling.guidance is None:
             return None
         mask_id, classes = self.process.mask_id, self.network.classes
-        if sampling.label is not None:
+        if labelled:
             none = torch.full((len(x),), classes, device=self.device)
             return Guidance(sampling.guidance, lambda x, _, samples: (x, none[samples]), sampling.rising)
         given = x != mask_id

@@ -3,7 +3,7 @@
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Guidance, Predictor, Without
-from .samplers import LAWS, SAMPLERS, Sampler, find, fitting
+from .samplers import LAWS, SAMPLERS, Sampler, find, fitting, options_of
 from .trajectory import Sampled, blank, sample, trajectory
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "blank",
     "find",
     "fitting",
+    "options_of",
     "sample",
     "trajectory",
 ]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..core import Process, Streams, inverse_cdf
 from ..mistakes import require
-from .frame import Frame, highest, number, put
+from .frame import Frame, highest, number, put, spread
 from .predict import Predictor
 
 
@@ -19,13 +19,7 @@ def first_hitting(
     With n masked at time t, the next is revealed at 1−α_τ = (1−α_t)·u^(1/n). Several tokens per call are faster,
     and then tokens of one call do not see each other.
     """
-    require(
-        tokens_per_call >= 1,
-        "tokens_per_call is not positive",
-        got=tokens_per_call,
-        allowed="an integer >= 1",
-        do="use 1 for the exact law",
-    )
+    _check_tokens(tokens_per_call)
     schedule, step = process.schedule, 0
     log_masked = schedule.log_mask_prob(grid[:1].to(x.device)).expand(len(x))
     mask = x == process.mask_id
@@ -42,6 +36,40 @@ def first_hitting(
         mask, step = x == process.mask_id, step + 1
         now = torch.where(number(mask) > 0, schedule.inverse_mask_prob(log_masked.exp().clamp(max=1)), 0.0)
         yield Frame(step, now, x, chosen, predict.calls)
+
+
+def race(
+    predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, tokens_per_call: int = 1
+) -> Iterator[Frame]:
+    """GenMD4 for networks that do not see the time: position n and token v are next with chance ∝ μ_nv w_v.
+
+    Per unit of −log t a masked position is revealed at rate r_n = Σ_v μ_nv w_v, constant until something appears, so
+    exponential clocks race: the first is at −log(u_n)/r_n. Several tokens per call do not see each other.
+    """
+    _check_tokens(tokens_per_call)
+    w: Tensor = torch.as_tensor(process.schedule.w, device=x.device)  # type: ignore[attr-defined]  # see `samplers`
+    log_t, step = grid[:1].to(x.device).log().expand(len(x)), 0
+    mask = x == process.mask_id
+    while bool(mask.any()):
+        clock, what = streams.at(step).uniforms(2, *x.shape[1:])
+        logits = predict(x, log_t.exp(), mask).double()
+        rate = (logits.softmax(-1) * w).sum(-1)
+        hits = spread(clock[mask].log() / rate, mask, -torch.inf)
+        chosen = highest(hits, number(mask).clamp(max=tokens_per_call))
+        log_t = log_t + hits.masked_fill(~chosen, 0.0).flatten(1).amin(1)  # of the last of them
+        x = put(x, chosen, inverse_cdf((logits + w.log())[chosen[mask]], what[chosen]))
+        mask, step = x == process.mask_id, step + 1
+        yield Frame(step, torch.where(number(mask) > 0, log_t.exp(), 0.0), x, chosen, predict.calls)
+
+
+def _check_tokens(tokens_per_call: int) -> None:
+    require(
+        tokens_per_call >= 1,
+        "tokens_per_call is not positive",
+        got=tokens_per_call,
+        allowed="an integer >= 1",
+        do="use 1 for the exact law",
+    )
 
 
 def thinning(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:

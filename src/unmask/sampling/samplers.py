@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,14 @@ SAMPLERS: dict[str, Sampler] = {
     "tau-leaping": Sampler(ancestral.tau_leaping, NEARS, "rates held constant over a step"),
     "first-hitting": Sampler(hitting.first_hitting, EXACT, "one position per call, at its own time", grid=False),
     "thinning": Sampler(hitting.thinning, EXACT, "GenMD4 in continuous time", POLYNOMIAL, grid=False),
+    "race": Sampler(
+        hitting.race,
+        EXACT,
+        "GenMD4 without time in the network, a token per call",
+        POLYNOMIAL,
+        time_free=True,
+        grid=False,
+    ),
     "speculative": Sampler(
         speculative, EXACT, "first-hitting by drafts, checked in one batch", time_free=True, grid=False
     ),
@@ -118,6 +126,26 @@ def find(name: str) -> Sampler:
     return SAMPLERS[name]
 
 
+def options_of(sampler: str, given: Iterable[str]) -> dict[str, Any]:
+    """`name=value` words as the sampler's options, each of the kind of its default."""
+    known, found = find(sampler).options, {}
+    for word in given:
+        name, separator, value = word.partition("=")
+        require(
+            bool(separator) and name in known,
+            f"not an option of {sampler}",
+            got=word,
+            allowed=", ".join(f"{key}={default}" for key, default in known.items()) or "none: it has no options",
+            do="write NAME=VALUE",
+        )
+        try:
+            found[name] = type(known[name])(value)
+        except ValueError:
+            kind = type(known[name]).__name__
+            fail(f"the value of {name} is not a number", got=value, allowed=kind, do=f"for example {known[name]}")
+    return found
+
+
 def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sampler]:
     """The samplers that a model can use, by name."""
     return {
@@ -147,7 +175,7 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
         f"{name} is not defined for this schedule",
         got="a schedule for each token (GenMD4)" if per_token else repr(process.schedule),
         allowed={ANY: "", SCALAR: "one schedule for all tokens", POLYNOMIAL: "1 − t^w"}[sampler.schedules],
-        do="use ancestral or thinning" if per_token else "use first-hitting",
+        do="use ancestral, thinning or race" if per_token else "use first-hitting",
     )
     require(
         not (sampler.time_free and predict.sees_time),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core import Process, Streams, TokenPolynomial, TokenTime, log_q_mask, rloo
+from ..core import Estimator, Process, Streams, TokenPolynomial, TokenTime, log_q_mask, low_variance, rloo
 from ..mistakes import require
 from ..networks import Network
 from .method import Method, Needs
@@ -80,8 +80,8 @@ class GenMD4(Method):
         surrogate = rloo(*(loss.nelbo.total for loss in losses), *log_q)
         return 0.5 * (losses[0].total + losses[1].total) + (surrogate - surrogate.detach()).sum()
 
-    def estimator(self) -> TokenTime:
-        return self._estimator(self.weights())
+    def estimator(self) -> Estimator:
+        return low_variance(Process(TokenPolynomial(self.weights().detach()), self.network.vocab_size))
 
     def _estimator(self, w: Tensor) -> TokenTime:
         """With the present exponents; gradients flow to them."""

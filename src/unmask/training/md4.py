@@ -1,7 +1,7 @@
-"""MD4: masked diffusion with one schedule for all tokens (Sec. 3 and 4)."""
+"""MD4: masked diffusion with one schedule for all tokens (Sec. 3 and 4), or with given ones for each (Sec. 6)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -9,11 +9,8 @@ from torch import Tensor
 
 from ..core import (
     BellK,
-    ContinuousTime,
     Cosine,
-    Draw,
     Estimator,
-    ExactK,
     Geometric,
     KLaw,
     Linear,
@@ -23,8 +20,10 @@ from ..core import (
     Schedule,
     Shifted,
     Streams,
+    TokenPolynomial,
     UniformK,
-    lattice,
+    at_times,
+    exact_k_of,
     low_variance,
     paired,
     stratified,
@@ -33,6 +32,7 @@ from ..core.points import Spread
 from ..mistakes import require
 from ..networks import Network
 from .method import Method, Needs
+from .weighting import WEIGHTINGS
 
 SCHEDULES: dict[str, Callable[[float], Schedule]] = {
     "linear": lambda _: Linear(),
@@ -40,30 +40,13 @@ SCHEDULES: dict[str, Callable[[float], Schedule]] = {
     "geometric": lambda _: Geometric(),
     "polynomial": lambda exponent: Polynomial(exponent),
 }
-MASKS: dict[str, Callable[[Process, KLaw, Spread], Estimator]] = {
-    "exact-k": lambda process, law, spread: ExactK(process, spread, law),
-    "independent": lambda process, law, spread: ContinuousTime(process, lattice),  # noqa: ARG005
+MASKS: dict[str, Callable[[Process, Spread, KLaw], Estimator]] = {
+    "exact-k": exact_k_of,
+    "independent": lambda process, spread, law: at_times(process),  # noqa: ARG005
 }
 """How masks are drawn; exact-k in pairs where the batch is even, which makes its shape constant."""
 
-
-def _as_drawn(draw: Draw, tokens: Tensor) -> Draw:
-    del tokens
-    return draw
-
-
-def _bound_at_k(draw: Draw, tokens: Tensor) -> Draw:
-    """N/k, what the bound charges where k tokens are masked, however often that k is drawn."""
-    return replace(draw, weight=tokens / draw.mask.flatten(1).sum(1).clamp(min=1).double())
-
-
-def _plain(draw: Draw, tokens: Tensor) -> Draw:
-    """2 for each masked token: the batch weighs as much as under the bound where half of it is masked on average."""
-    del tokens
-    return replace(draw, weight=torch.full_like(draw.weight, 2.0))
-
-
-WEIGHTINGS: dict[str, Callable[[Draw, Tensor], Draw]] = {"elbo": _bound_at_k, "importance": _as_drawn, "ce": _plain}
+Exponents = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -74,6 +57,8 @@ class MD4Config(Needs):
     """α_t, which says how much is visible at time t."""
     exponent: float = 1.0
     """w of the polynomial schedule 1 − t^w."""
+    exponents: Exponents = ()
+    """Tokens with an exponent of their own, (token, w): GenMD4 with w given. The larger, the sooner they appear."""
     shift: float = 0.0
     """ε of the shifted schedule; the paper used 1e-4, which exact-k masks do not need."""
     masks: Literal["exact-k", "independent"] = "exact-k"
@@ -103,28 +88,56 @@ class MD4Config(Needs):
             do="use exact-k masks",
         )
         self.law()
+        if self.exponents:
+            self._check_exponents()
+
+    def _check_exponents(self) -> None:
+        of_t = self.schedule in ("linear", "polynomial") and not self.shift
+        allowed = "linear or polynomial, without a shift"
+        got = f"{self.schedule}, shift {self.shift:g}"
+        require(of_t, "only powers of t have exponents", got=got, allowed=allowed, do="leave the exponents out")
+        tokens, w = zip(*self.exponents, strict=True)
+        once = len(set(tokens)) == len(tokens)
+        require(once, "a token has two exponents", got=tokens, allowed="each token once", do="remove one")
+        require(min(w) > 0, "an exponent is not positive", got=min(w), allowed="> 0", do="raise it")
 
     def law(self) -> KLaw:
         """q(k)."""
         laws: dict[str, KLaw] = {"uniform": UniformK(), "power": PowerK(self.k_power), "bell": BellK(*self.k_bell)}
         return laws[self.k_law]
 
+    def w(self, vocab_size: int) -> Tensor | None:
+        """The exponents of all tokens [V], where some have their own."""
+        if not self.exponents:
+            return None
+        tokens, own = zip(*self.exponents, strict=True)
+        require(
+            min(tokens) >= 0 and max(tokens) < vocab_size,
+            "an exponent belongs to no token",
+            got=f"tokens {min(tokens)}..{max(tokens)}",
+            allowed=f"0..{vocab_size - 1}",
+            do="number tokens as the vocabulary does",
+        )
+        others = self.exponent if self.schedule == "polynomial" else 1.0
+        w = torch.full((vocab_size,), others, dtype=torch.float64)
+        w[list(tokens)] = torch.tensor(own, dtype=torch.float64)
+        return w
+
     def build(self, network: Network) -> "MD4":
         """The method around a network."""
-        schedule = SCHEDULES[self.schedule](self.exponent)
-        return MD4(network, self, Shifted(schedule, self.shift) if self.shift else schedule)
+        return MD4(network, self)
 
 
 class MD4(Method):
     """A weighted cross-entropy at the masked positions."""
 
-    def __init__(self, network: Network, config: MD4Config, schedule: Schedule):
+    w: Tensor | None
+    """The exponents of all tokens, where some have their own [V]."""
+
+    def __init__(self, network: Network, config: MD4Config):
         super().__init__(network)
-        self.process = Process(schedule, network.vocab_size)
-        self._even = MASKS[config.masks](self.process, config.law(), paired)
-        self._odd = MASKS[config.masks](self.process, config.law(), stratified)
-        bound_as_drawn = config.weighting == "elbo" and config.k_law == "uniform"
-        self._weigh = _as_drawn if bound_as_drawn else WEIGHTINGS[config.weighting]
+        self.config = config
+        self.register_buffer("w", config.w(network.vocab_size), persistent=False)
 
     def forward(
         self,
@@ -135,11 +148,20 @@ class MD4(Method):
         label: Tensor | None = None,
         strata: int | None = None,
     ) -> Tensor:
-        estimator = self._even if (strata or len(x_0)) % 2 == 0 else self._odd
+        estimator = self._training(paired if (strata or len(x_0)) % 2 == 0 else stratified)
         draw = estimator.draw(x_0, streams, valid=valid, strata=strata)
-        tokens = (draw.mask.new_ones(draw.mask.shape) if valid is None else valid).flatten(1).sum(1)
-        draw = self._weigh(draw, tokens)
         return self._total(x_0, draw, estimator, self.network.draw_dropout(streams), label)
+
+    def _training(self, spread: Spread) -> Estimator:
+        config, law = self.config, self.config.law()
+        return WEIGHTINGS[config.weighting](MASKS[config.masks](self.process, spread, law), law)
 
     def estimator(self) -> Estimator:
         return low_variance(self.process)
+
+    @property
+    def process(self) -> Process:
+        """With the exponents where the network is."""
+        config, w = self.config, self.w
+        schedule = SCHEDULES[config.schedule](config.exponent) if w is None else TokenPolynomial(w)
+        return Process(Shifted(schedule, config.shift) if config.shift else schedule, self.network.vocab_size)

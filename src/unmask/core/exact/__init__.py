@@ -4,7 +4,16 @@ A `Law` gives exact log-probabilities, exact samples and the exact denoiser for 
 schedules. `forms` writes each form of the bound as a finite sum, so that its value is known too.
 """
 
-from .forms import continuous_time, exact_k, exact_nelbo, log_snr, steps, token_continuous_time, token_steps
+from .forms import (
+    continuous_time,
+    exact_k,
+    exact_nelbo,
+    log_snr,
+    steps,
+    token_continuous_time,
+    token_exact_k,
+    token_steps,
+)
 from .law import Law
 from .markov import MarkovLaw
 from .table import TableLaw
@@ -19,5 +28,6 @@ __all__ = [
     "log_snr",
     "steps",
     "token_continuous_time",
+    "token_exact_k",
     "token_steps",
 ]

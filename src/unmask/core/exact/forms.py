@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..grid import check_grid
-from ..objective import Draw, Nelbo, Objective, TokenDraw, nelbo, prior, reconstruction
+from ..objective import Draw, Nelbo, Objective, RaceDraw, TokenDraw, nelbo, prior, reconstruction
 from ..process import Denoiser, Process
 
 
@@ -63,6 +63,23 @@ def token_continuous_time(process: Process, x_0: Tensor, nodes: int = 160) -> To
     """GenMD4's ∫_0^1 Σ_M q(M | x_0, t) … dt, Eq. (12), for `generalized_nelbo`."""
     t, dt = tanh_sinh(nodes)
     return TokenDraw(**vars(_enumerate(process, x_0, t, dt, first=0.0, last=1.0)))
+
+
+def token_exact_k(process: Process, x_0: Tensor) -> RaceDraw:
+    """GenMD4's sum over the sets M of its race, P(M)/W_M, for `TokenExactK` and denoisers that ignore time.
+
+    M is left when a token n appears: P(M) = Σ_{n∉M} P(M ∪ {n}) w_n / W_{M∪{n}}, starting where all are masked.
+    """
+    masks = all_masks(len(x_0))
+    w = process.schedule.at(x_0).w  # type: ignore[attr-defined]
+    total = (masks * w).sum(1)
+    bit = [1 << i for i in reversed(range(len(x_0)))]  # what a token adds to the number of a mask
+    reached = [total.new_ones(())] * len(masks)
+    for i in reversed(range(len(masks) - 1)):
+        appears = [(n, i + bit[n]) for n, masked in enumerate(masks[i]) if not masked]
+        reached[i] = torch.stack([reached[before] * w[n] / total[before] for n, before in appears]).sum()
+    zero = torch.zeros(len(masks) - 1, dtype=torch.float64)
+    return RaceDraw(zero + 0.5, masks[1:], torch.stack(reached)[1:] / total[1:], zero, zero, zero)
 
 
 def token_steps(process: Process, x_0: Tensor, grid: Tensor) -> TokenDraw:

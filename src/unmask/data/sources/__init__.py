@@ -2,8 +2,9 @@
 
 import glob
 import os
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...mistakes import fail
@@ -96,7 +97,36 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
         paths = [file for path in paths for file in _files_below(path)]
     if not paths:
         fail("the source is empty", got=where, allowed="at least one file", do="check the folder or the pattern")
-    return KINDS[kind](paths, reading)
+    named_splits = _by_split(paths)
+    if not named_splits:
+        return KINDS[kind](paths, reading)
+    return _joined({split: KINDS[kind](files, reading) for split, files in named_splits.items()})
+
+
+_SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
+"""Words of file names, and the split they mean."""
+
+
+def _by_split(paths: list[Path]) -> dict[str, list[Path]]:
+    """Files by the split in their names (train.csv, wiki.valid.tokens); none unless all have one, train among them."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        said = {_SPLITS[word] for word in re.split(r"[\W_]+", path.name.lower()) if word in _SPLITS}
+        if len(said) != 1:
+            return {}
+        found.setdefault(said.pop(), []).append(path)
+    return found if "train" in found and len(found) > 1 else {}
+
+
+def _joined(sources: dict[str, Source]) -> Source:
+    """One source of several, each a split."""
+    parts = [
+        replace(part, split=split)  # type: ignore[type-var]
+        for split, source in sources.items()
+        for part in source.parts
+    ]
+    sizes = [source.values for source in sources.values() if source.values is not None]
+    return Source(parts, rows=sources["train"].rows, values=max(sizes, default=None))
 
 
 _FOLDERS = {"images", "mnist", "cifar10", "imagenet64", "text8"}

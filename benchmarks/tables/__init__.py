@@ -1,0 +1,69 @@
+"""Write the tables of the documents from the JSON under `results/`.
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->` in a Markdown file; `make results` rewrites it.
+
+    python -m benchmarks.tables
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ..record import RESULTS
+from . import likelihoods, models, samples, speed, theory
+
+ROOT = Path(__file__).parent.parent.parent
+PLACE = re.compile(r"(<!-- table (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
+    "estimator_variance": (theory.estimator_variance, ("estimator_variance",)),
+    "preparation_memory": (speed.preparation_memory, ("preparation_memory",)),
+    "training_speed": (speed.training_speed, ("training_speed",)),
+    "training_breakdown": (speed.training_breakdown, ("training_speed",)),
+    "training_ablation": (speed.training_ablation, ("training_ablation",)),
+    "sampling_speed": (speed.sampling_speed, ("sampling_speed", "sampling_latency")),
+    "training_scale": (speed.training_scale, ("training_scale",)),
+    "cpu_speed": (speed.cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
+    "interval_coverage": (theory.interval_coverage, ("interval_coverage",)),
+    "estimator_efficiency": (theory.estimator_efficiency, ("estimator_efficiency",)),
+    "campbell_variance": (theory.campbell_variance, ("campbell_variance",)),
+    "evaluations": (likelihoods.evaluations, ("evaluation_text8", "evaluation_mnist")),
+    "questions": (likelihoods.questions, ("evaluation_hellaswag",)),
+    "methods": (likelihoods.methods, ("methods/*",)),
+    "race_variance": (theory.estimator_variance, ("race_variance",)),
+    "learned_schedules": (likelihoods.learned_schedules, ("genmd4/*",)),
+    "experiments": (likelihoods.experiments, ("speedrun/*",)),
+    "shipped_demo": (models.shipped_bound, ("shipped_demo",)),
+    "shipped_digits": (models.shipped_bound, ("shipped_digits",)),
+    "shipped_writing": (models.shipped_writing, ("shipped_demo",)),
+    "vocabulary_choice": (models.vocabulary_choice, ("vocabulary_choice",)),
+    "serving_load": (speed.serving_load, ("serving_load",)),
+    "other_data": (likelihoods.other_data, ("other_data/molecules", "other_data/proteins", "other_data/chorales")),
+    "other_samples": (samples.other_samples, ("other_data/validity", "other_data/proteins", "other_data/chorales")),
+    "protocol_tokens": (likelihoods.protocol_tokens, ("protocol_tokens",)),
+    "grids": (samples.grids, ("grids_digits",)),
+    "infilling": (samples.infilling, ("grids_infill",)),
+    "sampler_frontier": (samples.sampler_frontier, ("sampler_frontier",)),
+    "network_runs": (speed.network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
+}
+"""How each table is made, and from which results."""
+
+
+def filled(text: str) -> str:
+    """The text with each table written anew."""
+
+    def fill(place: re.Match[str]) -> str:
+        make, names = TABLES[place["name"]]
+        files = [file for name in names for file in sorted(RESULTS.glob(f"{name}.json"))]
+        if len(files) < len(names):
+            raise FileNotFoundError(f"no result for the table {place['name']}: {', '.join(names)}")
+        return f"{place[1]}{make(*(json.loads(file.read_text()) for file in files))}\n{place[3]}"
+
+    return PLACE.sub(fill, text)
+
+
+def documents() -> list[Path]:
+    """The Markdown files that may hold tables."""
+    cards = sorted((ROOT / "src/unmask/models").glob("*/README.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *cards]

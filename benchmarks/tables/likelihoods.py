@@ -1,0 +1,117 @@
+"""Bounds of held-out data."""
+
+from typing import Any
+
+from .form import source, with_error
+
+
+def evaluations(*results: dict[str, Any]) -> str:
+    """One row per data set."""
+    lines = ["| data | sequences | tokens | bits per token | network calls | seconds |", "|---" * 6 + "|"]
+    for r in results:
+        found = r["result"]
+        figure = found["bits_per_token"]
+        lines.append(
+            f"| {r['data']}, test | {found['sequences']:,} | {found['tokens']:,} | {figure['mean']:.4f} ± "
+            f"{figure['error']:.4f} (Monte Carlo {figure['monte_carlo']:.4f}) | {found['network_calls']:,} "
+            f"| {r['duration_s']:.0f} |"
+        )
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
+def questions(result: dict[str, Any]) -> str:
+    """One row."""
+    found = result["result"]
+    rates = [f"{found[f'accuracy{by}']:.1%} ± {found[f'error{by}']:.1%}" for by in ("", "_per_byte")]
+    lines = [
+        "| questions | accuracy | per byte | seconds per question |",
+        "|---" * 4 + "|",
+        f"| {found['questions']:,} | {' | '.join(rates)} | {found['seconds_per_question']:.3f} |",
+    ]
+    return "\n".join([*lines, "", source(result)])
+
+
+def protocol_tokens(result: dict[str, Any]) -> str:
+    """One row per set."""
+    lines = ["| set | rows | GPT-2 subwords | sedd | mdlm | md4 |", "|---" * 6 + "|"]
+    for r in result["rows"]:
+        counts = " | ".join(f"{r[name]:,}" for name in ("rows", "tokens", "sedd", "mdlm", "md4"))
+        lines.append(f"| {r['set']} (`{r['file']}`) | {counts} |")
+    return "\n".join([*lines, "", source(result)])
+
+
+def methods(*results: dict[str, Any]) -> str:
+    """One row per method and seed, the best first."""
+    lines = [
+        "| method | bits per character, test | parameters | ms per step | noise of the loss | steps clipped "
+        "| largest gradient ÷ median | seed |",
+        "|---" * 8 + "|",
+    ]
+    for r in sorted(results, key=lambda r: r["result"]["bits_per_character"]["mean"]):
+        bits, calm = r["result"]["bits_per_character"], r["training"]
+        lines.append(
+            f"| `{r['method']}` | {bits['mean']:.3f} ± {bits['error']:.3f} | {r['parameters'] / 1e6:.1f} M "
+            f"| {r['milliseconds_per_step']:.1f} | {calm['loss_noise']:.3f} | {calm['clipped']:.1%} "
+            f"| {calm['gradient_largest'] / calm['gradient_median']:.1f} | {r['seed']} |"
+        )
+    first = results[0]
+    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
+    budget = f"{first['steps']:,} steps, {first['tokens'] / 1e6:.0f} M characters each"
+    command = "python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed SEED"
+    return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
+
+
+def learned_schedules(*results: dict[str, Any]) -> str:
+    """One row per method, number of steps and seed."""
+    lines = [
+        "| method | steps | training, s | bits per character, test | w: smallest, largest | seed |",
+        "|---" * 6 + "|",
+    ]
+    for r in sorted(results, key=lambda r: (r["method"], r["steps"], r["seed"])):
+        w = sorted(r.get("w", {}).values())
+        lines.append(
+            f"| `{r['method']}` | {r['steps']:,} | {r['steps'] * r['milliseconds_per_step'] / 1000:.0f} "
+            f"| {with_error(r['result']['bits_per_character'])} | {f'{w[0]:.2f}, {w[-1]:.2f}' if w else ''} "
+            f"| {r['seed']} |"
+        )
+    command = (
+        "python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --steps STEPS --name genmd4/METHOD-STEPS"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
+    last = f"`{command} --seed SEED`, {versions}, {results[0]['device']}, {results[0]['date']}."
+    return "\n".join([*lines, "", last])
+
+
+def experiments(*results: dict[str, Any]) -> str:
+    """One line per run, the shortest budgets first and the best of them last."""
+    lines = [
+        "| what | parameters | seconds | steps | tokens | bits per character | of | seed |",
+        "|---" * 8 + "|",
+    ]
+    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
+        found = r["result"]
+        lines.append(
+            f"| `{r['name']}` {r['about']} | {r['parameters'] / 1e6:.0f} M | {r['training_s']:.0f} | {r['steps']:,} "
+            f"| {r['tokens'] / 1e6:,.0f} M | {with_error(found['bits_per_character'])} "
+            f"| {found['split']}, {found['sequences']:,} | {r['seed']} |"
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
+    return "\n".join([*lines, "", f"The command of each is in its JSON. {versions}, {results[0]['device']}."])
+
+
+def other_data(*results: dict[str, Any]) -> str:
+    """One row per data set, and one for the rows of it that have a figure of their own."""
+    lines = [
+        "| data, test | bits per token | best n-gram | unigrams | parameters | steps × batch | training, s |",
+        "|---" * 7 + "|",
+    ]
+    for r in results:
+        how = f"{r['parameters'] / 1e6:.1f} M | {r['steps']:,} × {r['batch_size']:,} | {r['training_s']:.0f}"
+        for name, group in r["groups"].items():
+            best = min(group["n_grams"], key=lambda n: n["mean"])
+            lines.append(
+                f"| {r['data']}{'' if name == 'all' else f', {name}'}: {group['tokens']:,} {r['unit']}s "
+                f"| {with_error(group['bits_per_token'])} | {with_error(best)} (n = {best['order']}) "
+                f"| {with_error(group['n_grams'][0])} | {how if name == 'all' else ' | | '} |"
+            )
+    return "\n".join([*lines, "", *(source(r) for r in results)])

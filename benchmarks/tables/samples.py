@@ -1,0 +1,86 @@
+"""What samples are like."""
+
+from typing import Any
+
+from unmask.evaluation.yardsticks import Value
+from unmask.run.frontier import shown
+
+from .form import source, with_error
+
+
+def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dict[str, Any]) -> str:
+    """What samples are judged by, and the same of something else beside it."""
+    shares = [
+        f"{name} {valid[name]['value']:.1%} ± {valid[name]['error']:.1%}" for name in ("valid", "unique", "novel")
+    ]
+    judged = proteins["sampled"]["judged"]
+    notes = {name: chorales["sampled"][name] for name in ("as_bach", "as_another")}
+    same = {name: f"{share['mean']:.1%} ± {share['error']:.1%}" for name, share in notes.items()}
+    lines = [
+        "| samples | figure | beside it |",
+        "|---" * 3 + "|",
+        f"| {valid['valid']['of']:,} molecules | {', '.join(shares)} | |",
+        *(
+            f"| {proteins['sampled']['samples']:,} proteins: {name} | {judged['samples'][name]['value']:.3f} "
+            f"| held out: {judged['held out'][name]['value']:.3f} |"
+            for name in judged["samples"]
+        ),
+        f"| {chorales['sampled']['samples']:,} harmonised melodies: notes that are Bach's own | {same['as_bach']} "
+        f"| another chorale's: {same['as_another']} |",
+    ]
+    return "\n".join([*lines, "", source(valid)])
+
+
+def grids(result: dict[str, Any]) -> str:
+    """One row per way, with and without classes, one column per number of steps; the floor last."""
+    steps = list(dict.fromkeys(r["steps"] for r in result["rows"]))
+    measures = (("frechet", "Fréchet distance", 2, 1.0), ("kernel", "kernel distance", 3, 1.0))
+    lines = ["| | " + " | ".join(f"T = {count}" for count in steps) + " |", "|---" * (1 + len(steps)) + "|"]
+    for key, title, digits, scale in (*measures, ("as_asked", "% read as asked", 1, 100.0)):
+        for conditional in (False, True):
+            found = [r for r in result["rows"] if r["conditional"] is conditional and key in r]
+            for way in dict.fromkeys(r["way"] for r in found):
+                cells = (with_error(r[key], digits, scale) for r in found if r["way"] == way)
+                kind = "with class" if conditional else "no class"
+                lines.append(f"| {title}, {kind}: {way} | " + " | ".join(cells) + " |")
+    reader, floor = result["classifier"], result["floor"]
+    note = (
+        f"{result['samples']:,} samples of each. As many training pictures: Fréchet distance "
+        f"{with_error(floor['frechet'], 2)}, kernel distance {with_error(floor['kernel'])}. The "
+        f"{reader['features']} features are those before the last layer of a classifier "
+        f"({reader['parameters']:,} parameters, {reader['test_accuracy']:.2%} of the test set right), centred, and "
+        "scaled to variance 1."
+    )
+    return "\n".join([*lines, "", note, source(result)])
+
+
+def infilling(result: dict[str, Any]) -> str:
+    """One row per pattern, way and number of steps."""
+    lines = [
+        "| hidden | way | steps | network calls | conflict, bits per token "
+        f"| {result['ngram_order']}-gram bits per token | % as in the text |",
+        "|---" * 7 + "|",
+    ]
+    lines += [
+        f"| {r['pattern']} | {r['way']} | {r['steps'] or ''} | {r['calls']:.1f} | {with_error(r['conflict'])} "
+        f"| {with_error(r['ngram'], 2)} | {with_error(r['right'], 1, 100.0)} |"
+        for r in result["rows"]
+    ]
+    lines += [
+        f"| {name} | the text itself | | | | {with_error(figure, 2)} | |" for name, figure in result["text"].items()
+    ]
+    note = f"{result['sequences']:,} rows of {result['tokens']} tokens, half of them hidden."
+    return "\n".join([*lines, "", f"{note} {source(result)}"])
+
+
+def sampler_frontier(result: dict[str, Any]) -> str:
+    """One row per sampler, option and number of steps, in the order of their network calls within a sampler."""
+    points = result["points"]
+    names = list(dict.fromkeys(name for point in points for name in point["values"]))
+    lines = ["| sampler | steps | network calls | " + " | ".join(names) + " |", "|---" * (3 + len(names)) + "|"]
+    order = {name: i for i, name in enumerate(dict.fromkeys(p["sampler"] for p in points))}
+    for p in sorted(points, key=lambda p: (order[p["sampler"]], p["calls"])):
+        title = ", ".join([p["sampler"], *(f"{name} {value:g}" for name, value in p["options"].items())])
+        cells = " | ".join(shown(Value(**p["values"][name])) if name in p["values"] else "" for name in names)
+        lines.append(f"| {title} | {p['steps'] or ''} | {p['calls']:.1f} | {cells} |")
+    return "\n".join([*lines, "", f"{result['samples']} samples of each, 95 % intervals. {source(result)}"])

@@ -1,0 +1,44 @@
+"""`unmask check`: how many samples of a file are right, different, and new."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from unmask.data import Dataset
+from unmask.evaluation import Share, find_checker, validity
+from unmask.run.check import read_samples, texts_of
+
+_SHOWN = 3
+"""Samples that are shown because they are not right."""
+
+
+def run(path: Path, name: str, data: Path | None, as_json: bool) -> int:
+    """Check the samples; without data nothing is known to be new."""
+    checker, samples = find_checker(name), read_samples(path)
+    dataset = None if data is None else Dataset(data)
+    known = () if dataset is None else texts_of(dataset.split("train"), dataset.vocabulary)
+    found = validity(samples, checker.check, known, checker.form)
+    shares = {"valid": found.valid, "unique": found.unique}
+    shares |= {} if dataset is None else {"novel": found.novel}
+    shares = {name: share for name, share in shares.items() if share.of}  # of no valid sample none is a share
+    if as_json:
+        print(json.dumps({name: asdict(share) | {"error": share.error} for name, share in shares.items()}))
+        return 0
+    console = Console()
+    console.print(_table(shares), highlight=False)
+    wrong = [sample for sample in samples if not checker(sample)][:_SHOWN]
+    if wrong:
+        console.print("not valid, for example: " + ", ".join(map(repr, wrong)), markup=False, highlight=False)
+    return 0
+
+
+def _table(shares: dict[str, Share]) -> Table:
+    """One row per share, each of those that the row above counts."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    names = iter(("samples", "valid ones", "different ones"))
+    for name, share in shares.items():
+        table.add_row(name, f"{share.value:.2%} ± {share.error:.2%}", f"of {share.of:,} {next(names)}")
+    return table

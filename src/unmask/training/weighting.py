@@ -1,0 +1,58 @@
+"""How the masks of a training step are weighed against each other. Evaluation is always the bound."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..core import Around, Draw, Estimator, KLaw, Rows, Streams, UniformK, cross_entropy
+from ..core.estimator import count_valid
+
+
+@dataclass(frozen=True)
+class AtEachK(Around):
+    """What the bound charges where k tokens are masked, N/k, however often that k is drawn."""
+
+    law: KLaw
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        draw = super().draw(x_0, streams, valid=valid, strata=strata)
+        tokens = count_valid(x_0, valid).clamp(min=1)
+        k = draw.mask.flatten(1).sum(1).clamp(min=1)
+        return replace(draw, weight=draw.weight * tokens * self.law.prob(k, tokens))
+
+
+@dataclass(frozen=True)
+class Plain(Around):
+    """The cross-entropy of each masked token, twice: a batch weighs as under the bound where half of it is masked.
+
+    The best denoiser is the same one, also where tokens have schedules of their own.
+    """
+
+    def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        draw = super().draw(x_0, streams, valid=valid, strata=strata)
+        return replace(draw, weight=torch.full_like(draw.weight, 2.0))
+
+    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+        del draw
+        return cross_entropy(logits, rows)
+
+
+def elbo(estimator: Estimator, law: KLaw) -> Estimator:
+    """N/k: the bound if k is uniform."""
+    return estimator if isinstance(law, UniformK) else AtEachK(estimator, law)
+
+
+def importance(estimator: Estimator, law: KLaw) -> Estimator:
+    """1/(k q(k)): the bound for every law of k."""
+    del law
+    return estimator
+
+
+def ce(estimator: Estimator, law: KLaw) -> Estimator:
+    """All the same."""
+    del law
+    return Plain(estimator)
+
+
+WEIGHTINGS = {"elbo": elbo, "importance": importance, "ce": ce}
