@@ -42,9 +42,8 @@ class TokenExactK(ExactK):
 
     @property
     def _w(self) -> Tensor:
-        schedule = self.process.schedule
-        assert isinstance(schedule, TokenPolynomial)
-        return schedule.w
+        w: Tensor = self.process.schedule.w  # type: ignore[attr-defined]  # see above
+        return w
 
     def draw_given_k(
         self, x_0: Tensor, k: Tensor, weight: Tensor, streams: Streams, valid: Tensor | None = None
