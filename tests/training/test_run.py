@@ -92,6 +92,7 @@ def test_genmd4_and_plain_weighting_run_and_resume(text, tmp_path):
     base = config(text)
     for name, setup in {
         "genmd4": RunConfig(text, network, GenMD4Config(), base.training),
+        "race": RunConfig(text, base.network, GenMD4Config(masks="exact-k"), base.training),
         "ce": replace(base, method=MD4Config(weighting="ce")),
         "exponents": replace(base, method=MD4Config(exponents=((0, 8.0), (3, 0.5)), weighting="ce")),
         "bell": replace(base, method=MD4Config(k_law="bell", weighting="importance")),
@@ -236,8 +237,6 @@ def test_mistakes(text, tmp_path):
         unmask.load(tmp_path / "run")
     with pytest.raises(ValueError, match="the vocabulary does not match the network: got 8 tokens"):
         build_trainer(RunConfig(text, TransformerConfig(9, heads=2, width=16)), tmp_path, CPU)
-    with pytest.raises(ValueError, match="GenMD4 needs a network that sees the time"):
-        build_trainer(RunConfig(text, setup.network, GenMD4Config()), tmp_path, CPU)
     with pytest.raises(ValueError, match="the micro-batch does not divide the batch: got 3 of 8"):
         config(text, micro_batch=3)
     with pytest.raises(ValueError, match="steps is not positive"):
