@@ -3,11 +3,13 @@
     python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed 0
     python -m benchmarks.text8_methods genmd4 data/text8 runs/genmd4 --steps 3000 --name genmd4/genmd4-3000
 
-Records bits per character of the whole test split, what a step takes, and how calm training was.
+Other flags are fields as for `unmask train` (--masks exact-k). Records bits per character of the whole test split, what
+a step takes, and how calm training was.
 """
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 import torch
 
 from unmask.cli.plot import symbols
+from unmask.cli.train import apply
 from unmask.data import Dataset
 from unmask.networks import Conditioning, TransformerConfig, cost
 from unmask.run import Facts, Model, Run, RunConfig, load, train, with_method
@@ -30,8 +33,10 @@ SETTLED = 200
 """Steps not timed: compilation and warm-up."""
 
 
-def config(method: str, data: str, seed: int, steps: int, time: bool) -> RunConfig:
-    """25 M parameters, 256 characters, AdamW; all that can see the time do, unless they shall not."""
+def config(method: str, data: str, seed: int, steps: int, time: bool, settings: list[str]) -> RunConfig:
+    """25 M parameters, 256 characters, AdamW; all that can see the time do, unless they shall not; all else by
+    settings.
+    """
     training = TrainingConfig(
         steps=steps,
         batch_size=256,
@@ -43,7 +48,10 @@ def config(method: str, data: str, seed: int, steps: int, time: bool) -> RunConf
         preview=0,
     )
     network = TransformerConfig(Dataset(data).vocabulary.size, 8, 8, 512, conditioning=Conditioning(time=time))
-    return with_method(RunConfig(data, network, training=training), method)
+    setup = with_method(RunConfig(data, network, training=training), method)
+    if not time:  # also those that would see it by themselves
+        setup = replace(setup, network=replace(setup.network, conditioning=Conditioning()))
+    return apply(setup, tuple(settings))
 
 
 def trained(setup: RunConfig, folder: Path) -> tuple[list[Report], float]:
@@ -83,10 +91,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--name", help="of the record; methods/METHOD if left out")
-    options = parser.parse_args()
+    options, settings = parser.parse_known_args()
     name = f"{options.method}{'-no-time' if options.no_time else ''}"
     record = Record(f"{options.name or f'methods/{name}'}-{options.seed}", options.seed)
-    setup = config(options.method, options.data, options.seed, options.steps, not options.no_time)
+    setup = config(options.method, options.data, options.seed, options.steps, not options.no_time, settings)
     size = cost(setup.network.build, Facts.of(Dataset(options.data), None).shape)
     reports, seconds = trained(setup, options.folder)
     run = Run.open(options.folder)

@@ -6,13 +6,14 @@ import sys
 
 import pytest
 
+from tests import processes
 from unmask.cli.main import main
 
 UNMASK = [sys.executable, "-m", "unmask"]
 
 
 def run(*arguments, **options):
-    return subprocess.run([*UNMASK, *arguments], capture_output=True, text=True, timeout=300, check=False, **options)
+    return processes.run([*UNMASK, *arguments], capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def test_help_is_quick_and_names_every_command():
     assert done.returncode == 0
     assert "demo" in done.stdout
     assert run().stdout == done.stdout
+    # a real start, not one that has imported torch already
     without_torch = """
 import sys
 from unmask.cli.main import main
@@ -93,7 +95,7 @@ sys.modules["matplotlib"] = None
 from unmask.cli.main import main
 sys.exit(main(["samplers", "--plot", sys.argv[1]]))
 """
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "-c", blocked, str(tmp_path / "p.png")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2

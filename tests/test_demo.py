@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests import processes
 from unmask.cli.demo import exactness
 from unmask.cli.demo.stage import Stage
 
@@ -21,7 +22,7 @@ WHO, WHAT = ("goddess", "muse", "stranger", "child"), ("wrath", "ships", "winter
 
 def demo(*arguments, cwd=None):
     command = [sys.executable, "-m", "unmask", "demo", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return processes.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_parts(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tables import documents, filled
+from tests import processes
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("training", "choosing-a-sampler", "evaluation", "performance", "baselines", "sharing")
@@ -25,7 +26,7 @@ CODE = blocks(README, "python") + blocks(DATA_PAGE, "python")
 
 @pytest.mark.parametrize("code", CODE, ids=["bound", "step", "python", "data"])
 def test_python_in_documents_runs(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = processes.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     bounds = re.findall(r"−ELBO ([\d.]+) ± ([\d.]+) nats, −log p ([\d.]+)", done.stdout)
@@ -53,7 +54,7 @@ def test_unmask_commands_in_documents_run(document, tmp_path):
     lines = [line for block in blocks(text, "bash") for line in block.splitlines() if line.startswith("unmask ")]
     assert len(lines) >= 2
     command, given = [sys.executable, ROOT / "tests/run_lines.py"], "\n".join(first + lines)
-    done = subprocess.run(command, input=given, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = processes.run(command, input=given, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("$ unmask ") == len(first + lines)
 

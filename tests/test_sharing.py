@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import unmask
+from tests import processes
 from tests.hub_server import serving
 from tests.processes import several
 from tests.small_models import trained
@@ -26,7 +26,7 @@ FILES = ["README.md", "config.json", "data.json", "model.safetensors", "vocabula
 
 
 def run(*words, **options):
-    return subprocess.run(
+    return processes.run(
         [*UNMASK, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options
     )
 
@@ -37,9 +37,10 @@ def names(folder):
 
 @pytest.fixture(scope="module")
 def model(letters, tmp_path_factory):
-    """An export of the run of letters, its run not needed."""
+    """An export of the run of letters, its run not needed; without the figures that other tests may have added."""
+    run = shutil.copytree(letters, tmp_path_factory.mktemp("run") / "letters", ignore=shutil.ignore_patterns("evals"))
     folder = tmp_path_factory.mktemp("models") / "letters"
-    export(find(letters), folder)
+    export(find(run), folder)
     return folder
 
 
@@ -378,7 +379,7 @@ def test_what_the_hub_may_object_is_one_line(model, hub):
         (offline, [push, sample], [away, away]),
         (hub.environment, names.values(), names),
     ):
-        done = subprocess.run(several(*commands), capture_output=True, text=True, check=True, env=environment)
+        done = processes.run(several(*commands), capture_output=True, text=True, check=True, env=environment)
         assert done.stdout.count("exit 2") == len(said)
         lines = done.stderr.splitlines()
         assert len(lines) == len(said), done.stderr

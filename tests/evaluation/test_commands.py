@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.small_models import trained
 from unmask.cli.main import main
 from unmask.data import Dataset
@@ -81,11 +81,10 @@ def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
     assert {path: path.stat().st_mtime_ns for path in parts[:3]} == before
     known = set((letters / "evals").glob("*/settings.json"))
     words = ["eval", str(letters), "--split", "train", "--repeats", "100000", "--seed", "9"]
-    process = subprocess.Popen(
+    process = processes.Popen(
         [sys.executable, "-m", "unmask", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background inherit deaf ears
+        stdout=processes.PIPE,
+        stderr=processes.PIPE,
     )
     while set((letters / "evals").glob("*/settings.json")) == known:  # until it is at work
         assert process.poll() is None
@@ -263,7 +262,7 @@ def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):
     shutil.copytree(letters, copy, ignore=shutil.ignore_patterns("evals"))
     words = ["-m", "unmask", "eval", str(copy), "--split", "train", "--json"]
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
-    done = subprocess.run(start, capture_output=True, text=True, timeout=120, check=False)
+    done = processes.run(start, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     _, out, _ = command(capsys, "eval", letters, "--split", "train", "--json")

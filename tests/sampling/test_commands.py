@@ -1,13 +1,13 @@
 """Sampling and infilling as a user does it: small trained models, real processes, real files."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 import unmask
+from tests import processes
 from tests.small_models import trained
 from unmask.cli.live import Watch
 from unmask.cli.main import main
@@ -20,7 +20,7 @@ UNMASK = [sys.executable, "-m", "unmask"]
 
 
 def run(*words, **options):
-    return subprocess.run(
+    return processes.run(
         [*UNMASK, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options
     )
 

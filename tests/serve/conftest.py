@@ -3,19 +3,20 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
+
+from tests import processes
 
 
 @contextmanager
 def serving(*models, flags=(), **environment):
     """The address of a server, which is stopped in the end."""
     command = [sys.executable, "-m", "unmask", "serve", *map(str, models), "--port", "0", "--json", *flags]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    process = processes.Popen(
+        command, stdout=processes.PIPE, stderr=processes.PIPE, text=True, env=os.environ | environment
     )
     try:
         line = process.stdout.readline()
@@ -25,7 +26,7 @@ def serving(*models, flags=(), **environment):
         process.send_signal(signal.SIGTERM)
         try:
             process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
+        except processes.TimeoutExpired:
             process.kill()
             process.communicate()
 

@@ -14,6 +14,7 @@ import httpx
 import openai
 import pytest
 
+from tests import processes
 from unmask.cli.main import main
 
 from .conftest import serving
@@ -169,7 +170,7 @@ def test_a_damaged_model_is_not_served(letters, tmp_path):
     for weights in tmp_path.rglob("*.safetensors"):
         weights.write_bytes(weights.read_bytes()[:100])
     command = [sys.executable, "-m", "unmask", "serve", str(tmp_path / "run"), "--port", "0", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = processes.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "is damaged" in done.stderr

@@ -1,13 +1,13 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
 import torch
 
+from tests import processes
 from unmask.training import checkpoint
 from unmask.training.checkpoint import Snapshot
 
@@ -89,6 +89,7 @@ def test_saving_again_replaces(tmp_path):
 SAVE_FOREVER = """
 import sys, itertools
 from pathlib import Path
+from tests import processes
 from tests.training.test_checkpoint import snapshot
 from unmask.training import checkpoint
 for step in itertools.count(1):
@@ -102,7 +103,7 @@ def test_killed_while_saving_a_whole_checkpoint_remains(tmp_path):
     for round_number, delay in enumerate((0.0, 0.013, 0.041, 0.067)):
         folder = tmp_path / str(round_number)
         folder.mkdir()
-        process = subprocess.Popen([sys.executable, "-c", SAVE_FOREVER, str(folder)])
+        process = processes.Popen([sys.executable, "-c", SAVE_FOREVER, str(folder)])
         while not list(folder.glob("step-*")):
             assert process.poll() is None
             time.sleep(0.01)

@@ -113,16 +113,17 @@ def test_learned_weights_start_at_one_and_stay_in_bounds():
     assert weights().max() <= 5.0
 
 
-def test_genmd4_trains_network_and_weights_together():
+@pytest.mark.parametrize(("masks", "time"), [("independent", True), ("exact-k", False)])
+def test_genmd4_trains_network_and_weights_together(masks, time):
     """Token 0 is always where it must be (even places); 1 and 2 are coin flips at odd places.
 
     A network that knows this pays only for the coins, in any order: the bound is flat in w and w stays bounded.
     Before it knows, the gradient of w is not zero: the surrogate moves w, and the loss falls to N/2 log 2.
     """
     torch.manual_seed(0)
-    seen = Conditioning(time=True)
+    seen = Conditioning(time=time)
     net = Transformer(TransformerConfig(3, layers=1, heads=2, width=16, positions=8, conditioning=seen))
-    method = GenMD4Config().build(net)
+    method = GenMD4Config(masks=masks).build(net)
     optimizer = torch.optim.Adam(method.parameters(), lr=1e-2)
     x_0 = torch.zeros(128, 8, dtype=torch.int64)
     for step in range(200):
@@ -244,10 +245,7 @@ def test_weights(law):
             "an exponent belongs to no token: got tokens 13..13, allowed is 0..12",
         ),
         (lambda: GenMD4Config(initial=9.0), "the first exponent is out of range"),
-        (
-            lambda: GenMD4Config().build(Transformer(TransformerConfig(5, heads=2, width=8))),
-            "GenMD4 needs a network that sees the time",
-        ),
+        (lambda: GenMD4Config(masks="some"), "unknown way to mask: got some, allowed is exact-k, independent"),
     ],
 )
 def test_mistakes(make, message):

@@ -4,13 +4,14 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
+import socket
 import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import processes
 from unmask.data import Plan, prepare
 from unmask.training import TrainingConfig
 from unmask.training.loop import _check_share
@@ -37,12 +38,27 @@ def command(data, out, ranks, *flags):
 
 
 def run(*arguments, check=True):
+    """As a user does, with torchrun for several ranks."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=180, check=False, env=environment
-    )
+    done = processes.run(command(*arguments), capture_output=True, text=True, timeout=180, env=environment)
     assert not check or done.returncode == 0, done.stderr[-3000:]
     return done
+
+
+def run_two(data, out, *flags):
+    """Two ranks with the variables that torchrun sets, so that they need not import everything again."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": processes.PIPE, "stderr": processes.PIPE, "text": True}
+    ranks = [
+        processes.Popen(command(data, out, 1, *flags), env=os.environ | there | {"RANK": n, "LOCAL_RANK": n}, **pipes)
+        for n in "01"
+    ]
+    said = [rank.communicate(timeout=180) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    return "".join(printed for printed, _ in said)
 
 
 def curve(folder):
@@ -68,29 +84,29 @@ def alone(text, tmp_path_factory):
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_two_ranks_give_the_curve_of_one(text, alone, tmp_path, parallel):
-    done = run(text, tmp_path / "run", 2, "--parallel", parallel)
+    printed = run_two(text, tmp_path / "run", "--parallel", parallel)
     assert_same_curve(tmp_path / "run", alone)
-    assert done.stdout.count("done:") == 1  # one rank speaks
+    assert printed.count("done:") == 1  # one rank speaks
     assert len(list((tmp_path / "run" / "samples").iterdir())) == 2
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_gradient_accumulation(text, alone, tmp_path, parallel):
-    run(text, tmp_path / "run", 2, "--parallel", parallel, "--micro-batch", "2")
+    run_two(text, tmp_path / "run", "--parallel", parallel, "--micro-batch", "2")
     assert_same_curve(tmp_path / "run", alone)
 
 
 def test_learned_schedules_muon_and_a_tied_table(text, tmp_path):
     flags = ("--method", "genmd4", "--optimizer", "muon", "--tied")
     run(text, tmp_path / "one", 1, *flags)
-    run(text, tmp_path / "two", 2, "--parallel", "fsdp", *flags)
+    run_two(text, tmp_path / "two", "--parallel", "fsdp", *flags)
     assert_same_curve(tmp_path / "two", tmp_path / "one")
 
 
 def test_padded_rows_count_once(molecules, tmp_path):
     """Rows differ in length, so ranks differ in tokens: the loss is per token of the whole batch."""
     run(molecules, tmp_path / "one", 1, "--weighting", "ce")
-    run(molecules, tmp_path / "two", 2, "--weighting", "ce")
+    run_two(molecules, tmp_path / "two", "--weighting", "ce")
     assert_same_curve(tmp_path / "two", tmp_path / "one")
 
 
@@ -99,8 +115,8 @@ def test_a_run_moves_between_strategies_and_numbers_of_ranks(text, alone, tmp_pa
     out = tmp_path / "run"
     for ranks, flags in ((1, ()), (2, ("--parallel", "fsdp")), (1, ()), (2, ("--parallel", "ddp"))):
         before = _steps(out)
-        process = subprocess.Popen(
-            command(text, out, ranks, *flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        process = processes.Popen(
+            command(text, out, ranks, *flags), stdout=processes.PIPE, stderr=processes.PIPE, text=True
         )
         while _steps(out) <= before and process.poll() is None:
             time.sleep(0.02)
@@ -119,8 +135,8 @@ def _steps(out):
 def test_a_rank_that_dies_ends_all_and_a_restart_goes_on(text, alone, tmp_path):
     """SIGKILL to one of two ranks: the others end within seconds with a word about it; the same command goes on."""
     out = tmp_path / "run"
-    process = subprocess.Popen(
-        command(text, out, 2, "--parallel", "ddp"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    process = processes.Popen(
+        command(text, out, 2, "--parallel", "ddp"), stdout=processes.PIPE, stderr=processes.PIPE, text=True
     )
     while not _steps(out) and process.poll() is None:
         time.sleep(0.02)

@@ -1,11 +1,11 @@
 """Training that begins with the weights of a model."""
 
-import subprocess
 import sys
 
 import pytest
 import torch
 
+from tests import processes
 from unmask.data import Plan, prepare
 from unmask.run import Run, load, started, train
 from unmask.run.train import build_trainer
@@ -31,7 +31,7 @@ def test_it_learns_the_other_data(letters, other, tmp_path):
     """From the command line: the bound of the new data falls, and the run goes on when it is stopped."""
     command = [sys.executable, "-m", "unmask", "train", "--start", letters, "--data", other, "--out", tmp_path / "run"]
     flags = ["--steps", "60", "--validate-every", "20", "--preview", "0", "--rate", "0.003"]
-    subprocess.run([*command, *flags], check=True, capture_output=True)
+    processes.run([*command, *flags], check=True, capture_output=True)
     bounds = [line["validation"]["mean"] for line in Run.open(tmp_path / "run").metrics() if "validation" in line]
     assert bounds[-1] < bounds[0]
     assert load(tmp_path / "run", device="cpu").vocabulary == load(letters, device="cpu").vocabulary
@@ -47,7 +47,7 @@ def test_it_learns_the_other_data(letters, other, tmp_path):
 )
 def test_mistakes(letters, other, tmp_path, flags, says):
     command = [sys.executable, "-m", "unmask", "train", "--start", letters, "--data", other, "--out", tmp_path / "run"]
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+    done = processes.run([*command, *flags], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert says in done.stderr
     assert done.stderr.count("\n") == 1

@@ -192,12 +192,18 @@ class ExactK(Estimator):
         _check_scalar(self.process.schedule)
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
+        k, weight = self.draw_k(x_0, streams, valid=valid, strata=strata)
+        return replace(self.draw_given_k(x_0, k, weight, streams, valid), count=self._count(x_0, valid))
+
+    def draw_k(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """How many tokens of each row are masked [B], and the weight 1/(k q(k)) [B]."""
         checks.tokens(x_0, self.process.vocab_size)
         n = count_valid(x_0, valid)
         k = self.k_law.quantile(spread_over(self.spread, x_0, streams, strata), n.clamp(min=1))
         weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1))), 0.0)
-        draw = self.draw_given_k(x_0, k.minimum(n), weight, streams, valid)
-        return replace(draw, count=self._count(x_0, valid))
+        return k.minimum(n), weight
 
     def _count(self, x_0: Tensor, valid: Tensor | None) -> int | None:
         """Pairs hide k and N+1−k: together always N+1, so that a batch has a constant shape."""

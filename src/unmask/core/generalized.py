@@ -79,6 +79,11 @@ class TokenTime(TokenEstimator):
         t = spread_over(self.spread, x_0, streams, strata) ** (1 / self.power)
         return self._token_draw(x_0, streams, valid, t, t ** (1 - self.power) / self.power, 0.0, 1.0)
 
+    def log_q(self, x_0: Tensor, draw: Draw, valid: Tensor | None = None, *, times: bool = True) -> Tensor:
+        """log q of the drawn mask [B], at its time, which does not depend on w."""
+        del times
+        return log_q_mask(self.process, x_0, draw, valid)
+
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         return generalized_losses(logits, rows, draw, self.process)
 

@@ -60,6 +60,8 @@ class RaceDraw(Draw):
     """A draw for GenMD4 without a time in its weight: its estimator puts the w in."""
 
     per_token: ClassVar[bool] = True
+    rings: Tensor | None = None
+    """When the clock of each token rings, in −log t; like the tokens. Those of the hidden ones are yet to ring."""
 
 
 @dataclass(frozen=True)

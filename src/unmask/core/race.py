@@ -9,9 +9,10 @@ mean 1/W_M that does not depend on the order. Eq. (12) summed along the race is
 which for equal w is exact-k. No time is left in it and no 1/t.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..mistakes import fail, require
@@ -47,20 +48,53 @@ class TokenExactK(ExactK):
 
     def draw_given_k(
         self, x_0: Tensor, k: Tensor, weight: Tensor, streams: Streams, valid: Tensor | None = None
-    ) -> Draw:
+    ) -> RaceDraw:
         checks.one_each(len(streams), x_0, "streams")
         checks.k_range(k, count_valid(x_0, valid))
         w = self._w[x_0.long()]
-        mask, last = hide_least(streams.uniform(*x_0.shape[1:]).log() / w, k, valid)
+        rings = -streams.uniform(*x_0.shape[1:]).log() / w.detach()
+        mask, last = hide_least(-rings, k, valid)
         total = (w * mask).flatten(1).sum(1)
         zero = torch.zeros_like(weight)
         shared = torch.where(k > 0, weight * k / torch.where(k > 0, total, 1.0), zero)
-        return RaceDraw(last.clamp(max=0).exp(), mask, shared, zero, zero, zero)
+        return RaceDraw(last.clamp(max=0).exp(), mask, shared, zero, zero, zero, rings=rings)
+
+    def draw_pair(
+        self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
+    ) -> tuple[RaceDraw, RaceDraw]:
+        """Two races with the same k, for `rloo`."""
+        k, weight = self.draw_k(x_0, streams, valid=valid, strata=strata)
+        count = self._count(x_0, valid)
+        first, second = (replace(self.draw_given_k(x_0, k, weight, streams, valid), count=count) for _ in range(2))
+        return first, second
+
+    def log_q(self, x_0: Tensor, draw: Draw, valid: Tensor | None = None, *, times: bool = True) -> Tensor:
+        """log q of a drawn race down to its k [B], differentiable in w: of who rang when, or, without times, of who
+        rang after whom. A network that does not see the time knows no more than that, and it varies less.
+
+        With s_j the time of the j-th ring and W_j = Σ w of the clocks that ran until then, it is
+
+            Σ_{j ≤ N−k} log(w_j / W_j)  +  Σ_{j ≤ N−k+1} [log W_j − W_j (s_j − s_{j−1})].
+        """
+        if not isinstance(draw, RaceDraw) or draw.rings is None:
+            fail("nothing is known of the race", got=f"a {type(draw).__name__}", allowed="a drawn race", do="draw one")
+        w, hidden = self._w[x_0.long()].flatten(1), draw.mask.flatten(1)
+        rung = ~hidden if valid is None else ~hidden & valid.flatten(1)
+        ends, order = draw.rings.flatten(1).masked_fill(~rung, torch.inf).sort(dim=1)
+        rang, own, left = ends.isfinite(), (w * rung).gather(1, order), (w * hidden).sum(1)
+        running = own.flip(1).cumsum(1).flip(1) + left[:, None]
+        log_q = _log(own, rang) - _log(running, rang)
+        if not times:
+            return log_q.sum(1)
+        ends = ends.where(rang, 0.0)
+        waited = ends - F.pad(ends[:, :-1], (1, 0))
+        log_q = log_q + _log(running, rang) - (running * waited).where(rang, 0.0)
+        last = -draw.t.log() - ends.amax(1)
+        return log_q.sum(1) + _log(left, left > 0) - left * last
 
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         del draw
-        w = self._w.detach()
-        return charge_rates(logits, rows, w[None], w[rows.target])
+        return charge_rates(logits, rows, self._w[None], self._w[rows.target])
 
     def coverage(self) -> float:
         fail(
@@ -69,3 +103,8 @@ class TokenExactK(ExactK):
             allowed="the scalar estimators",
             do="leave Controlled out",
         )
+
+
+def _log(x: Tensor, where: Tensor) -> Tensor:
+    """log x there, 0 elsewhere, also for gradients."""
+    return x.where(where, 1.0).log()

@@ -1,14 +1,27 @@
 """GenMD4: one masking schedule per token, learned together with the network (Sec. 6)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core import Estimator, Process, Streams, TokenPolynomial, TokenTime, log_q_mask, low_variance, rloo
+from ..core import (
+    Estimator,
+    Process,
+    Streams,
+    TokenExactK,
+    TokenPolynomial,
+    TokenTime,
+    low_variance,
+    paired,
+    rloo,
+    stratified,
+)
+from ..core.points import Spread
 from ..mistakes import require
 from ..networks import Network
 from .method import Method, Needs
@@ -17,19 +30,29 @@ SMALLEST, LARGEST = 0.2, 5.0
 """Bounds of w: below, times near 0 weigh too much; above, a token hides only at the very end."""
 
 
+MASKS: dict[str, Callable[[Process, Spread], TokenExactK | TokenTime]] = {
+    "exact-k": TokenExactK,
+    "independent": lambda process, spread: TokenTime(process),  # noqa: ARG005
+}
+
+
 @dataclass(frozen=True)
 class GenMD4Config(Needs):
     """GenMD4: α_{t,v} = 1 − t^{w_v}, the exponents learned."""
 
     needs_time: ClassVar[bool] = True
-    """Whether its network must see t: given that a token is hidden, its law depends on when."""
+    """Whether its network sees t unless told otherwise: given that a token is hidden, its law depends on when."""
     initial: float = 1.0
     """w of every token at the start; 1 is MD4 with the linear schedule."""
+    masks: Literal["exact-k", "independent"] = "independent"
+    """independent: at a drawn time, as the paper does; exact-k: what is left of a race when k tokens are."""
 
     def __post_init__(self) -> None:
         allowed = f"{SMALLEST}..{LARGEST}"
         ok = SMALLEST <= self.initial <= LARGEST
         require(ok, "the first exponent is out of range", got=self.initial, allowed=allowed, do="start at 1")
+        known = ", ".join(MASKS)
+        require(self.masks in MASKS, "unknown way to mask", got=self.masks, allowed=known, do="name one of them")
 
     def build(self, network: Network) -> "GenMD4":
         """The method around a network, which must see the time."""
@@ -49,17 +72,11 @@ class LearnedWeights(nn.Module):
 
 
 class GenMD4(Method):
-    """Two masks at each time: unbiased for the network and, by the leave-one-out estimator, for w."""
+    """Two masks for each row: unbiased for the network and, by the leave-one-out estimator, for w."""
 
     def __init__(self, network: Network, config: GenMD4Config):
         super().__init__(network)
-        require(
-            network.sees_time,
-            "GenMD4 needs a network that sees the time",
-            got="conditioning without time",
-            allowed="conditioning.time",
-            do="set it",
-        )
+        self._masks = MASKS[config.masks]
         self.weights = LearnedWeights(network.vocab_size, config.initial)
 
     def forward(
@@ -72,20 +89,28 @@ class GenMD4(Method):
         strata: int | None = None,
     ) -> Tensor:
         w = self.weights()
-        estimator = self._estimator(w)
-        process, losses, log_q = estimator.process, [], []
+        even = (strata or len(x_0)) % 2 == 0
+        estimator = self._masks(self._process(w), paired if even else stratified)
+        losses, log_q, weighed = [], [], []
         for draw in estimator.draw_pair(x_0, streams, valid=valid, strata=strata):
-            losses.append(self._charge(x_0, draw, estimator, self.network.draw_dropout(streams), label, (w,)))
-            log_q.append(log_q_mask(process, x_0, draw, valid))
-        surrogate = rloo(*(loss.nelbo.total for loss in losses), *log_q)
+            loss = self._charge(x_0, draw, estimator, self.network.draw_dropout(streams), label, (w,))
+            losses.append(loss)
+            log_q.append(estimator.log_q(x_0, draw, valid, times=self.network.sees_time))
+            weighed.append(loss.nelbo.total * _relative(draw.weight))
+        surrogate = rloo(*(loss.nelbo.total for loss in losses), *log_q) + 0.5 * (weighed[0] + weighed[1])
         return 0.5 * (losses[0].total + losses[1].total) + (surrogate - surrogate.detach()).sum()
 
     def estimator(self) -> Estimator:
-        return low_variance(Process(TokenPolynomial(self.weights().detach()), self.network.vocab_size))
+        return low_variance(self._process(self.weights().detach()))
 
-    def _estimator(self, w: Tensor) -> TokenTime:
-        """With the present exponents; gradients flow to them."""
-        return TokenTime(Process(TokenPolynomial(w), self.network.vocab_size))
+    def _process(self, w: Tensor) -> Process:
+        return Process(TokenPolynomial(w), self.network.vocab_size)
 
     def own_parameters(self) -> list[Tensor]:
         return list(self.weights.parameters())
+
+
+def _relative(weight: Tensor) -> Tensor:
+    """1, with the gradient of log weight: a race is weighted by 1/W_M, which depends on w."""
+    weight = weight.where(weight > 0, 1.0)
+    return weight / weight.detach()
