@@ -1,0 +1,113 @@
+"""Trains a preset for a given time, whatever machine it is, and measures the bound of held-out data.
+
+    python -m benchmarks.timed NAME DATA RUN --preset cifar10 --seconds 600 --method d3pm --batch-size 128 …
+
+The clock starts when everything is compiled (that time is stated), and the number of steps follows from the speed that
+is measured then, so that the learning rate falls to its end in time. Other flags are fields as for `unmask train`. What
+is measured are the averaged weights: on the whole test split, or on a part of another with the same masks for all
+(`--split valid --sequences 2000`).
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unmask import presets
+from unmask.cli.train import apply
+from unmask.configs import to_json
+from unmask.data import Dataset
+from unmask.run import Run, RunConfig, fitted, with_method
+from unmask.run.config import METHODS
+from unmask.run.evaluate import Evaluation, evaluate
+from unmask.run.train import build_trainer
+from unmask.training import Report, Trainer
+
+from .record import Record
+
+COMPILED, TIMED = 10, 50
+"""Steps before the clock starts, and those whose speed decides how many there will be."""
+NEVER = 1 << 30
+
+
+def parser(description: str | None, split: str, sequences: int) -> argparse.ArgumentParser:
+    """What all trainings of a given time can be told."""
+    wanted = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    wanted.add_argument("name")
+    wanted.add_argument("data")
+    wanted.add_argument("folder", type=Path)
+    wanted.add_argument("--method", choices=METHODS, default="md4")
+    wanted.add_argument("--seconds", type=float, default=100)
+    wanted.add_argument("--seed", type=int, default=0)
+    wanted.add_argument("--split", default=split)
+    wanted.add_argument("--sequences", type=int, default=sequences, help="0: all")
+    wanted.add_argument("--draws", type=int, default=2)
+    wanted.add_argument("--about", default="")
+    return wanted
+
+
+def trained(trainer: Trainer, seconds: float) -> tuple[list[Report], dict[str, float]]:
+    """Train for so many seconds after compilation; all reports, and how long it took."""
+    reports, begun, start, last = [], time.perf_counter(), 0.0, NEVER
+    for report in trainer.steps():
+        reports.append(report)
+        if report.step == COMPILED:
+            start = time.perf_counter()
+        if report.step == COMPILED + TIMED:
+            each = (time.perf_counter() - start) / TIMED
+            last = COMPILED + int(seconds / each)
+            trainer.config = replace(trainer.config, steps=last)
+        if trainer.done >= last:  # on a GPU its report would come with the next step
+            break
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return reports, {"compile_s": round(start - begun, 1), "training_s": round(time.perf_counter() - start, 1)}
+
+
+def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
+    """Train, measure, write."""
+    written = Record(name, options.seed)
+    trainer = build_trainer(config, options.folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    reports, times = trained(trainer, options.seconds)
+    config = replace(config, training=trainer.config)
+    Run.start(options.folder, config)
+    trainer.save()
+    wanted = Evaluation(options.split, sequences=options.sequences or None, draws=options.draws, repeats=2)
+    written.write(
+        name=options.name,
+        about=options.about,
+        budget_s=options.seconds,
+        parameters=sum(p.numel() for p in trainer.method.parameters()),
+        steps=trainer.done,
+        tokens=trainer.done * reports[-1].tokens,
+        **times,
+        peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2) if torch.cuda.is_available() else None,
+        loss=curve(reports),
+        config=to_json(replace(config, data=Path(options.data).name)),
+        vocabulary=Dataset(options.data).vocabulary.size,
+        result=evaluate(Run.open(options.folder), wanted).document() | {"data": None},
+    )
+
+
+def curve(reports: list[Report]) -> list[Any]:
+    """The loss of training in fifty pieces."""
+    pieces = np.array_split(np.array([r.loss for r in reports]), 50)
+    return [round(float(piece.mean()), 4) for piece in pieces]
+
+
+def main() -> None:
+    wanted = parser(__doc__, "test", 0)
+    wanted.add_argument("--preset", choices=presets.PRESETS, required=True)
+    options, settings = wanted.parse_known_args()
+    config = with_method(fitted(presets.find(options.preset).config, options.data), options.method)
+    only_steps = {"steps": NEVER, "save_every": NEVER, "validate_every": NEVER, "preview": 0, "seed": options.seed}
+    config = replace(config, training=replace(config.training, **only_steps))
+    record(f"{options.name}-{options.seed}", apply(config, tuple(settings)), options)
+
+
+if __name__ == "__main__":
+    main()

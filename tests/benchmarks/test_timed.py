@@ -1,0 +1,54 @@
+"""Trainings of a given time: as many steps as fit, the rate falling to its end, the bound of what was asked for."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks import record as records
+from benchmarks import text8_speedrun, timed
+from unmask.data import Dataset, Plan, prepare
+from unmask.run import Run
+
+SMALL = "--layers 1 --heads 2 --width 16 --batch-size 4 --seconds 2".split()
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Text in three splits; results go to a folder of their own."""
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
+    for split, count in {"train": 400, "valid": 40, "test": 40}.items():
+        (tmp_path / f"{split}.txt").write_text("the cat sat on the mat " * count)
+    prepare(Plan(str(tmp_path), length=32), tmp_path / "data")
+    return tmp_path / "data"
+
+
+def called(monkeypatch, main, *words):
+    monkeypatch.setattr(sys, "argv", ["benchmark", *map(str, words)])
+    main()
+
+
+def test_a_recipe_of_text8_in_two_seconds(data, tmp_path, monkeypatch):
+    exponents = ("--exponents", "0", "8")
+    called(monkeypatch, text8_speedrun.main, "fast", data, tmp_path / "run", *SMALL, "--sequences", 8, *exponents)
+    found = json.loads((tmp_path / "speedrun" / "fast-0.json").read_text())
+    assert found["steps"] > timed.COMPILED + timed.TIMED
+    assert found["training_s"] == pytest.approx(2, abs=1.5)  # a busy machine may change its mind about its speed
+    assert found["result"]["split"] == "valid"
+    assert found["result"]["sequences"] == 8
+    assert found["config"]["method"]["exponents"] == [[0, 8.0]]
+    assert len(found["loss"]) == 50
+    assert found["loss"][-1] < found["loss"][0]
+    assert Run.open(tmp_path / "run").config.training.steps == found["steps"]
+
+
+def test_another_method_of_a_preset_on_the_test_split(data, tmp_path, monkeypatch):
+    words = ("other/ar", data, tmp_path / "run", "--preset", "characters", "--method", "ar", *SMALL)
+    called(monkeypatch, timed.main, *words, "--about", "a causal one")
+    found = json.loads((tmp_path / "other" / "ar-0.json").read_text())
+    assert found["config"]["network"]["causal"]
+    assert found["result"]["split"] == "test"
+    assert found["result"]["sequences"] == len(Dataset(data).split("test"))
+    assert found["about"] == "a causal one"
+    with pytest.raises(ValueError, match="unknown field: got --widht"):
+        called(monkeypatch, timed.main, *words, "--widht", 3)
