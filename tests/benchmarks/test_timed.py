@@ -10,7 +10,7 @@ from benchmarks import text8_speedrun, timed
 from unmask.data import Dataset, Plan, prepare
 from unmask.run import Run
 
-SMALL = "--layers 1 --heads 2 --width 16 --batch-size 4 --seconds 2".split()
+SMALL = ["--layers", "1", "--heads", "2", "--width", "16", "--batch-size", "4", "--seconds", "2"]
 
 
 @pytest.fixture
