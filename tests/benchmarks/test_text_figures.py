@@ -1,0 +1,30 @@
+"""All figures of a text model, from files of the sets' own form."""
+
+import json
+import lzma
+import sys
+
+from benchmarks import record as records
+from benchmarks import text_figures
+from unmask.evaluation import find_text
+from unmask.run.zero_shot import ZeroShot
+
+
+def test_every_figure(subwords, tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
+    (tmp_path / "ptb.txt").write_text("the cat sat on the log\n" * 40)
+    with lzma.open(tmp_path / "lambada.jsonl.xz", "wt") as file:
+        file.write("\n".join([json.dumps({"text": "the dog sat on the mat and the cat sat"})] * 20))
+    question = {"ctx": "the cat sat on the", "endings": [" mat", " dog", " the", " sat"], "label": "0"}
+    (tmp_path / "q.jsonl").write_text("\n".join([json.dumps(question)] * 6))
+    words = ["text/small", subwords, tmp_path, "--sets", "ptb", "lambada", "--steps", 4, 64]
+    words += ["--questions", "q.jsonl", "--many", 3, "--draws", 2]
+    monkeypatch.setattr(sys, "argv", ["benchmark", *map(str, words)])
+    text_figures.main()
+    found = json.loads((tmp_path / "text" / "small.json").read_text())
+    assert [bound["steps"] for bound in found["held_out"]] == [None, 4, 64]
+    assert [figures["set"] for figures in found["zero_shot"]] == ["ptb", "lambada"]
+    assert all(figures["perplexity"]["low"] < figures["perplexity"]["high"] for figures in found["zero_shot"])
+    assert found["zero_shot"][0]["detokeniser"] == ZeroShot(find_text("ptb", tmp_path)).rules
+    assert found["questions"]["questions"] == 3
+    assert str(tmp_path) not in json.dumps({name: found[name] for name in found if name != "command"})
