@@ -19,12 +19,12 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor
 
-from ..mistakes import require
+from ..mistakes import fail, require
 from . import checks
 from .grid import check_grid
 from .k_law import KLaw, UniformK
@@ -274,6 +274,12 @@ class Controlled(Around):
         masked = (surprise * draw.mask).flatten(1).sum(1)
         control = self.beta * (self.coverage() * everywhere - draw.weight * masked)
         return replace(draw, control=draw.control + control)
+
+
+def uncontrolled(estimator: Estimator) -> NoReturn:
+    """For estimators whose losses have more in them than cross-entropies."""
+    name = type(estimator).__name__
+    fail("GenMD4 has no control variate", got=name, allowed="the scalar estimators", do="leave Controlled out")
 
 
 def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | None) -> Tensor:

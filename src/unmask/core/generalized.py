@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..mistakes import fail
 from . import checks
-from .estimator import Estimator, draw_steps, independent_masks, spread_over
+from .estimator import Estimator, draw_steps, independent_masks, spread_over, uncontrolled
 from .grid import check_grid
 from .numeric import softmax_dtype
 from .objective import Draw, Nelbo, Rows, TokenDraw, assemble, cross_entropy
@@ -43,12 +43,7 @@ class TokenEstimator(Estimator):
     ) -> TokenDraw: ...
 
     def coverage(self) -> float:
-        fail(
-            "GenMD4 has no control variate",
-            got=type(self).__name__,
-            allowed="the scalar estimators",
-            do="leave Controlled out",
-        )
+        uncontrolled(self)
 
     def _token_draw(
         self, x_0: Tensor, streams: Streams, valid: Tensor | None, t: Tensor, weight: Tensor, first: float, last: float
