@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import shutil
 import sys
 
 from benchmarks import record as records
@@ -12,12 +13,13 @@ from unmask.run.zero_shot import ZeroShot
 
 def test_every_figure(subwords, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "RESULTS", tmp_path)
+    run = shutil.copytree(subwords, tmp_path / "run")  # figures are kept in it, and others look at theirs
     (tmp_path / "ptb.txt").write_text("the cat sat on the log\n" * 40)
     with lzma.open(tmp_path / "lambada.jsonl.xz", "wt") as file:
         file.write("\n".join([json.dumps({"text": "the dog sat on the mat and the cat sat"})] * 20))
     question = {"ctx": "the cat sat on the", "endings": [" mat", " dog", " the", " sat"], "label": "0"}
     (tmp_path / "q.jsonl").write_text("\n".join([json.dumps(question)] * 6))
-    words = ["text/small", subwords, tmp_path, "--sets", "ptb", "lambada", "--steps", 4, 64]
+    words = ["text/small", run, tmp_path, "--sets", "ptb", "lambada", "--steps", 4, 64]
     words += ["--questions", "q.jsonl", "--many", 3, "--draws", 2]
     monkeypatch.setattr(sys, "argv", ["benchmark", *map(str, words)])
     text_figures.main()
