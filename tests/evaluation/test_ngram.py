@@ -23,14 +23,14 @@ def test_probabilities_sum_to_one_after_every_context():
 
 
 def test_a_bigram_model_finds_the_entropy_of_a_markov_chain():
-    """Bits on fresh text of the chain: entropy rate within sampling error (both ≈ 3·10⁴ tokens, 1 %)."""
-    law, tokens = chain(60_000)
+    """Bits on fresh text of the chain: entropy rate within sampling error (both ≈ 2·10⁵ tokens, 0.5 %)."""
+    law, tokens = chain()
     half = len(tokens) // 2
     bits = {n: NGram(tokens[:half], n, 5).bits(tokens[half:]) for n in (1, 2, 3)}
     stationary = np.linalg.matrix_power(law.transition.numpy(), 200)[0]
     conditional = -(stationary[:, None] * law.transition.numpy() * np.log2(law.transition.numpy())).sum()
-    assert bits[2] == pytest.approx(conditional, rel=1e-2)
-    assert bits[3] == pytest.approx(conditional, rel=1e-2)
+    assert bits[2] == pytest.approx(conditional, rel=5e-3)
+    assert bits[3] == pytest.approx(conditional, rel=5e-3)
     assert bits[1] > bits[2] + 0.05
 
 
