@@ -17,14 +17,12 @@ from ..core import (
     TokenPolynomial,
     TokenTime,
     low_variance,
-    paired,
     rloo,
-    stratified,
 )
 from ..core.points import Spread
 from ..mistakes import require
 from ..networks import Network
-from .method import Method, Needs
+from .method import Method, Needs, spread_of
 
 SMALLEST, LARGEST = 0.2, 5.0
 """Bounds of w: below, times near 0 weigh too much; above, a token hides only at the very end."""
@@ -55,7 +53,7 @@ class GenMD4Config(Needs):
         require(self.masks in MASKS, "unknown way to mask", got=self.masks, allowed=known, do="name one of them")
 
     def build(self, network: Network) -> "GenMD4":
-        """The method around a network, which must see the time."""
+        """The method around a network."""
         return GenMD4(network, self)
 
 
@@ -89,8 +87,7 @@ class GenMD4(Method):
         strata: int | None = None,
     ) -> Tensor:
         w = self.weights()
-        even = (strata or len(x_0)) % 2 == 0
-        estimator = self._masks(self._process(w), paired if even else stratified)
+        estimator = self._masks(self._process(w), spread_of(strata or len(x_0)))
         losses, log_q, weighed = [], [], []
         for draw in estimator.draw_pair(x_0, streams, valid=valid, strata=strata):
             loss = self._charge(x_0, draw, estimator, self.network.draw_dropout(streams), label, (w,))

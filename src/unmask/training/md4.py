@@ -25,13 +25,11 @@ from ..core import (
     at_times,
     exact_k_of,
     low_variance,
-    paired,
-    stratified,
 )
 from ..core.points import Spread
 from ..mistakes import require
 from ..networks import Network
-from .method import Method, Needs
+from .method import Method, Needs, spread_of
 from .weighting import WEIGHTINGS
 
 SCHEDULES: dict[str, Callable[[float], Schedule]] = {
@@ -44,8 +42,10 @@ MASKS: dict[str, Callable[[Process, Spread, KLaw], Estimator]] = {
     "exact-k": exact_k_of,
     "independent": lambda process, spread, law: at_times(process),  # noqa: ARG005
 }
-"""How masks are drawn; exact-k in pairs where the batch is even, which makes its shape constant."""
+"""How masks are drawn."""
 
+POWERS: dict[str, Callable[[float], float]] = {"linear": lambda _: 1.0, "polynomial": lambda exponent: exponent}
+"""The w of schedules 1 − t^w."""
 Exponents = tuple[tuple[int, float], ...]
 
 
@@ -92,8 +92,8 @@ class MD4Config(Needs):
             self._check_exponents()
 
     def _check_exponents(self) -> None:
-        of_t = self.schedule in ("linear", "polynomial") and not self.shift
-        allowed = "linear or polynomial, without a shift"
+        of_t = self.schedule in POWERS and not self.shift
+        allowed = f"{' or '.join(POWERS)}, without a shift"
         got = f"{self.schedule}, shift {self.shift:g}"
         require(of_t, "only powers of t have exponents", got=got, allowed=allowed, do="leave the exponents out")
         tokens, w = zip(*self.exponents, strict=True)
@@ -118,8 +118,7 @@ class MD4Config(Needs):
             allowed=f"0..{vocab_size - 1}",
             do="number tokens as the vocabulary does",
         )
-        others = self.exponent if self.schedule == "polynomial" else 1.0
-        w = torch.full((vocab_size,), others, dtype=torch.float64)
+        w = torch.full((vocab_size,), POWERS[self.schedule](self.exponent), dtype=torch.float64)
         w[list(tokens)] = torch.tensor(own, dtype=torch.float64)
         return w
 
@@ -148,7 +147,7 @@ class MD4(Method):
         label: Tensor | None = None,
         strata: int | None = None,
     ) -> Tensor:
-        estimator = self._training(paired if (strata or len(x_0)) % 2 == 0 else stratified)
+        estimator = self._training(spread_of(strata or len(x_0)))
         draw = estimator.draw(x_0, streams, valid=valid, strata=strata)
         return self._total(x_0, draw, estimator, self.network.draw_dropout(streams), label)
 

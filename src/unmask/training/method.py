@@ -7,12 +7,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..core import Draw, Estimator, Streams
+from ..core import Draw, Estimator, Streams, paired, stratified
+from ..core.points import Spread
 from ..networks import Network
 from ..networks.network import Dropout, compiled
 from ..sampling import MASKED, Family
 from .graph import Recorded
 from .loss import Loss, constant_shape, head_losses, masked_loss
+
+
+def spread_of(rows: int) -> Spread:
+    """How a batch spreads its k: in pairs of k and N+1−k where it can, which makes its shape constant."""
+    return stratified if rows % 2 else paired
 
 
 class Needs:
