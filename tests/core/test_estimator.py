@@ -196,6 +196,16 @@ def test_k_law(law):
             assert stats.chisquare(seen.numpy(), (len(k) * probs).numpy()).pvalue > 1e-7
 
 
+@pytest.mark.parametrize("law", [UniformK(), PowerK(0.5), BellK()], ids=str)
+def test_a_law_of_k_looks_at_no_number_where_it_knows_the_longest_row(law):
+    """On a GPU that would wait for the device; tensors without values cannot be looked at at all."""
+    u, n, k = torch.rand(4, dtype=torch.float64), torch.tensor([3, 9, 5, 9]), torch.tensor([1, 9, 2, 3])
+    assert torch.equal(law.quantile(u, n, 12), law.quantile(u, n))
+    assert torch.equal(law.prob(k, n, 12), law.prob(k, n))
+    assert law.quantile(u.to("meta"), n.to("meta"), 12).shape == (4,)
+    assert law.prob(k.to("meta"), n.to("meta"), 12).shape == (4,)
+
+
 def test_exact_k_masks_uniform_subsets_and_beta_times():
     """Given k: subsets equally likely (chi-square), 1−α_t is Beta(k, N−k+1) and independent of the subset."""
     process, n, count = Process(Cosine(), 3), 5, 60_000

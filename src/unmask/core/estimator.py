@@ -200,9 +200,9 @@ class ExactK(Estimator):
     ) -> tuple[Tensor, Tensor]:
         """How many tokens of each row are masked [B], and the weight 1/(k q(k)) [B]."""
         checks.tokens(x_0, self.process.vocab_size)
-        n = count_valid(x_0, valid)
-        k = self.k_law.quantile(spread_over(self.spread, x_0, streams, strata), n.clamp(min=1))
-        weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1))), 0.0)
+        n, most = count_valid(x_0, valid), max(1, x_0.shape[1:].numel())
+        k = self.k_law.quantile(spread_over(self.spread, x_0, streams, strata), n.clamp(min=1), most)
+        weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1), most)), 0.0)
         return k.minimum(n), weight
 
     def _count(self, x_0: Tensor, valid: Tensor | None) -> int | None:

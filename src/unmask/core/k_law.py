@@ -12,13 +12,16 @@ from ..mistakes import require
 
 
 class KLaw(Protocol):
-    """A law of k on {1..n}: quantiles, and probabilities for the weight 1/(k q(k))."""
+    """A law of k on {1..n}: quantiles, and probabilities for the weight 1/(k q(k)).
 
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
+    most: that no n is larger than this. With it known, a GPU need not be waited for.
+    """
+
+    def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
         """The u-quantile [B] for each row's n [B]."""
         ...
 
-    def prob(self, k: Tensor, n: Tensor) -> Tensor:
+    def prob(self, k: Tensor, n: Tensor, most: int | None = None) -> Tensor:
         """q(k) [B], float64."""
         ...
 
@@ -34,12 +37,13 @@ class UniformK:
 
     symmetric = True
 
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
+    def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
         """⌊un⌋ + 1, computed from the nearer end so that 1−u gives exactly n+1−k."""
+        del most
         return torch.where(u < 0.5, (u * n).floor() + 1, n - ((1 - u) * n).floor()).long()
 
-    def prob(self, k: Tensor, n: Tensor) -> Tensor:
-        del k
+    def prob(self, k: Tensor, n: Tensor, most: int | None = None) -> Tensor:
+        del k, most
         return 1 / n.double()
 
 
@@ -54,18 +58,19 @@ class TabulatedK(ABC):
     def mass(self, k: Tensor, n: Tensor) -> Tensor:
         """The mass of k [..., K] (float64) where the row has n [..., 1] tokens."""
 
-    def _table(self, n: Tensor) -> Tensor:
-        """Masses [B, max n], zero beyond each row's n."""
-        k = torch.arange(1, int(n.max()) + 1, device=n.device, dtype=torch.float64)
+    def _table(self, n: Tensor, most: int | None) -> Tensor:
+        """Masses [B, most], zero beyond each row's n."""
+        most = int(n.max()) if most is None else most
+        k = torch.arange(1, most + 1, device=n.device, dtype=torch.float64)
         return torch.where(k <= n[:, None], self.mass(k.minimum(n[:, None]), n[:, None]), 0.0)
 
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
-        cumulative = self._table(n).cumsum(1)
+    def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
+        cumulative = self._table(n, most).cumsum(1)
         k = 1 + torch.searchsorted(cumulative, u[:, None] * cumulative[:, -1:], right=True)[:, 0]
         return k.minimum(n)
 
-    def prob(self, k: Tensor, n: Tensor) -> Tensor:
-        return self.mass(k.double()[:, None], n[:, None])[:, 0] / self._table(n).sum(1)
+    def prob(self, k: Tensor, n: Tensor, most: int | None = None) -> Tensor:
+        return self.mass(k.double()[:, None], n[:, None])[:, 0] / self._table(n, most).sum(1)
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,9 @@ class BellK(TabulatedK):
         share = (k - 0.5) / n
         return share ** (self.a - 1) * (1 - share) ** (self.b - 1)
 
-    def quantile(self, u: Tensor, n: Tensor) -> Tensor:
+    def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
         """From the nearer end, so that with a = b the quantile at 1−u is exactly n+1−k."""
-        below = super().quantile(torch.where(u < 0.5, u, 1 - u), n)
+        below = super().quantile(torch.where(u < 0.5, u, 1 - u), n, most)
         mirrored = BellK(self.b, self.a)
-        above = n + 1 - TabulatedK.quantile(mirrored, torch.where(u < 0.5, u, 1 - u), n)
+        above = n + 1 - TabulatedK.quantile(mirrored, torch.where(u < 0.5, u, 1 - u), n, most)
         return torch.where(u < 0.5, below, above)

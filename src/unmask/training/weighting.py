@@ -19,7 +19,7 @@ class AtEachK(Around):
         draw = super().draw(x_0, streams, valid=valid, strata=strata)
         tokens = count_valid(x_0, valid).clamp(min=1)
         k = draw.mask.flatten(1).sum(1).clamp(min=1)
-        return replace(draw, weight=draw.weight * tokens * self.law.prob(k, tokens))
+        return replace(draw, weight=draw.weight * tokens * self.law.prob(k, tokens, x_0.shape[1:].numel()))
 
 
 @dataclass(frozen=True)
