@@ -84,19 +84,72 @@ def learned_schedules(*results: dict[str, Any]) -> str:
 
 def experiments(*results: dict[str, Any]) -> str:
     """One line per run, the shortest budgets first and the best of them last."""
-    lines = [
-        "| what | parameters | seconds | steps | tokens | bits per character | of | seed |",
-        "|---" * 8 + "|",
-    ]
-    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
+    return _timed("bits_per_character", "bits per character", results)
+
+
+def cifar10(*results: dict[str, Any]) -> str:
+    """The same for pictures, whose tokens are dimensions."""
+    return _timed("bits_per_token", "bits per dimension", results)
+
+
+def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
+    """What `benchmarks.timed` recorded."""
+    lines = [f"| what | parameters | seconds | steps | tokens | {title} | of | seed |", "|---" * 8 + "|"]
+    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"])):
         found = r["result"]
         lines.append(
             f"| `{r['name']}` {r['about']} | {r['parameters'] / 1e6:.0f} M | {r['training_s']:.0f} | {r['steps']:,} "
-            f"| {r['tokens'] / 1e6:,.0f} M | {with_error(found['bits_per_character'])} "
+            f"| {r['tokens'] / 1e6:,.0f} M | {with_error(found[name])} "
             f"| {found['split']}, {found['sequences']:,} | {r['seed']} |"
         )
     versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
     return "\n".join([*lines, "", f"The command of each is in its JSON. {versions}, {results[0]['device']}."])
+
+
+def text8_record(*results: dict[str, Any]) -> str:
+    """The longest runs, each with what came before its clock started."""
+    lines = [
+        "| recipe | training, s | compiled before, s | parameters | characters read | bits per character | seed |",
+        "|---" * 7 + "|",
+    ]
+    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
+        found = r["result"]
+        read = r["tokens"] * found["bits_per_token"]["mean"] / found["bits_per_character"]["mean"]
+        lines.append(
+            f"| {r['about']} | {r['training_s']:.0f} | {r['compile_s']:.0f} | {r['parameters'] / 1e6:.0f} M "
+            f"| {read / 1e6:,.0f} M | {with_error(found['bits_per_character'])} | {r['seed']} |"
+        )
+    return "\n".join([*lines, "", *(source(r) for r in results)])
+
+
+def text_steps(result: dict[str, Any]) -> str:
+    """Held-out text by the number of steps, in continuous time last."""
+    bounds = sorted(result["held_out"], key=lambda b: b["steps"] or float("inf"))
+    lines = [
+        "| T | " + " | ".join(f"{b['steps']:,}" if b["steps"] else "∞" for b in bounds) + " |",
+        "|---" * (1 + len(bounds)) + "|",
+        "| bits per token | " + " | ".join(with_error(b["bits_per_token"]) for b in bounds) + " |",
+        "| perplexity | " + " | ".join(_perplexity(b) for b in bounds) + " |",
+    ]
+    return "\n".join([*lines, "", f"Perplexities with 95 % intervals. {source(result)}"])
+
+
+def text_sets(result: dict[str, Any]) -> str:
+    """One row per set, the held-out part of the training text first; then the questions."""
+    (own,) = (b for b in result["held_out"] if b["steps"] is None)
+    lines = ["| text | tokens | bits per token | perplexity |", "|---" * 4 + "|"]
+    for name, found in (("held out", own), *((f["set"], f) for f in result["zero_shot"])):
+        lines.append(f"| {name} | {found['tokens']:,} | {with_error(found['bits_per_token'])} | {_perplexity(found)} |")
+    asked = result["questions"]
+    rates = [f"{asked[f'accuracy{by}']:.1%} ± {asked[f'error{by}']:.1%}" for by in ("", "_per_byte")]
+    note = f"{asked['questions']:,} questions: {rates[0]} answered rightly, {rates[1]} by likelihood per byte."
+    return "\n".join([*lines, "", note, source(result)])
+
+
+def _perplexity(found: dict[str, Any]) -> str:
+    """With its interval."""
+    value, low, high = (found["perplexity"][name] for name in ("value", "low", "high"))
+    return f"{value:.2f} ({low:.2f}–{high:.2f})"
 
 
 def other_data(*results: dict[str, Any]) -> str:

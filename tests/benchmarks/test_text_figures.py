@@ -7,6 +7,7 @@ import sys
 
 from benchmarks import record as records
 from benchmarks import text_figures
+from benchmarks.tables import likelihoods
 from unmask.evaluation import find_text
 from unmask.run.zero_shot import ZeroShot
 
@@ -30,3 +31,8 @@ def test_every_figure(subwords, tmp_path, monkeypatch):
     assert found["zero_shot"][0]["detokeniser"] == ZeroShot(find_text("ptb", tmp_path)).rules
     assert found["questions"]["questions"] == 3
     assert str(tmp_path) not in json.dumps({name: found[name] for name in found if name != "command"})
+    steps = likelihoods.text_steps(found)
+    assert "| T | 4 | 64 | ∞ |" in steps
+    rows = likelihoods.text_sets(found).splitlines()
+    assert [row.split("|")[1].strip() for row in rows[2:5]] == ["held out", "ptb", "lambada"]
+    assert "3 questions: " in rows[-2]

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import record as records
 from benchmarks import text8_speedrun, timed
+from benchmarks.tables import likelihoods
 from unmask.data import Dataset, Plan, prepare
 from unmask.run import Run
 
@@ -32,7 +33,7 @@ def test_a_recipe_of_text8_in_two_seconds(data, tmp_path, monkeypatch):
     exponents = ("--exponents", "0", "8")
     called(monkeypatch, text8_speedrun.main, "fast", data, tmp_path / "run", *SMALL, "--sequences", 8, *exponents)
     found = json.loads((tmp_path / "speedrun" / "fast-0.json").read_text())
-    assert found["steps"] > timed.COMPILED + timed.TIMED
+    assert found["steps"] >= timed.COMPILED + timed.TIMED  # more, unless the machine is very busy
     assert found["training_s"] == pytest.approx(2, abs=1.5)  # a busy machine may change its mind about its speed
     assert found["result"]["split"] == "valid"
     assert found["result"]["sequences"] == 8
@@ -40,6 +41,9 @@ def test_a_recipe_of_text8_in_two_seconds(data, tmp_path, monkeypatch):
     assert len(found["loss"]) == 50
     assert found["loss"][-1] < found["loss"][0]
     assert Run.open(tmp_path / "run").config.training.steps == found["steps"]
+    assert f"| {found['steps']:,} |" in likelihoods.experiments(found)
+    assert f"| {found['tokens'] / 1e6:,.0f} M |" in likelihoods.text8_record(found)  # a token is a character here
+    assert f"{found['result']['bits_per_token']['mean']:.3f} ±" in likelihoods.cifar10(found)
 
 
 def test_another_method_of_a_preset_on_the_test_split(data, tmp_path, monkeypatch):
