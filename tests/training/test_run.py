@@ -18,7 +18,8 @@ from unmask.configs import from_json, to_json
 from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
 from unmask.networks import Conditioning, TransformerConfig
-from unmask.run import Run, RunConfig, build_trainer, default_config, train
+from unmask.run import Run, RunConfig, build_trainer, default_config, train, with_method
+from unmask.run.evaluate import Evaluation, evaluate
 from unmask.sampling import blank
 from unmask.training import GenMD4Config, MD4Config, OptimizerConfig, RateConfig, TrainingConfig, loop
 
@@ -243,6 +244,10 @@ def test_mistakes(text, tmp_path):
         config(text, steps=0)
     with pytest.raises(ValueError, match="unknown precision: got fp8"):
         config(text, precision="fp8")
+    with pytest.raises(ValueError, match=r"got -1"):
+        MD4Config(schedule="polynomial", exponent=-1.0)
+    with pytest.raises(ValueError, match=r"shift ε is out of range: got 0\.7"):
+        MD4Config(shift=0.7)
     with pytest.raises(ValueError, match="unknown log: got paper, allowed is tensorboard, wandb"):
         next(train(setup, tmp_path / "new", CPU, log=("paper",)))
     assert not (tmp_path / "new").exists()
@@ -263,6 +268,41 @@ def test_a_loss_that_is_not_finite_stops_with_the_rows(text, tmp_path):
         trainer.method.network.output.weight.fill_(torch.inf)
     with pytest.raises(ValueError, match=r"NaN losses|at step 0 is not finite: got .* on rows"):
         next(iter(trainer.steps()))
+
+
+def test_a_gradient_that_is_not_finite_is_never_saved(text, tmp_path):
+    """The loss of its step still is: only the weights after it are not."""
+    trainer = build_trainer(config(text, save_every=2), tmp_path, CPU)
+    weight = trainer.method.network.output.weight
+    weight.register_hook(lambda g: torch.full_like(g, torch.inf) if trainer.done == 3 else g)
+    with pytest.raises(ValueError, match=r"the gradient at step 3 is not finite: got inf on rows"):
+        list(trainer.steps())
+    resumed = build_trainer(config(text, save_every=2), tmp_path, CPU)
+    assert resumed.resume() == 2
+    assert next(iter(resumed.steps())).step == 3
+
+
+def test_held_out_bits_are_per_token_also_where_rows_differ_in_length(tmp_path):
+    """Short rows are certain and long ones are not: a mean over rows would be far too low."""
+    letters = np.random.default_rng(0).choice(list("bcdefghi"), (150, 40))
+    (tmp_path / "lines.txt").write_text("\n".join(f"a\n{''.join(row)}" for row in letters))
+    prepare(Plan(str(tmp_path / "lines.txt"), kind="lines", valid=0.2, test=0.1), tmp_path / "data")
+    setup = small(default_config(str(tmp_path / "data")), steps=30, batch_size=16, seed=2**64 - 1, preview=0)
+    network = replace(setup.network, layers=1, heads=2, width=16)
+    setup = replace(setup, network=network, training=replace(setup.training, validation_sequences=1000, average=0.5))
+    last = list(train(setup, tmp_path / "run", CPU))[-1]
+    truth = evaluate(Run.open(tmp_path / "run"), Evaluation("valid")).bits()["token"]
+    assert last.validation.mean == pytest.approx(truth.mean, abs=5 * (truth.error + truth.monte_carlo))
+    assert last.validation.error == pytest.approx(truth.error, rel=0.5)
+    assert truth.mean > 2.5
+
+
+def test_an_exact_likelihood_is_validated_once(text, tmp_path):
+    trainer = build_trainer(with_method(config(text), "ar"), tmp_path, CPU)
+    rows, features = [], trainer.method.network.features
+    trainer.method.network.features = lambda x, *rest: rows.append(len(x)) or features(x, *rest)
+    trainer.validate()
+    assert sum(rows) == 2 * trainer.config.validation_sequences  # twice, since an error takes two
 
 
 def test_a_full_disk_loses_nothing(text, small_disk, tmp_path):

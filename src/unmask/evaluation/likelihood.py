@@ -21,6 +21,8 @@ from ..core import (
     uniform_grid,
 )
 from ..core.bound import Charge, charge_all
+from ..data import Split
+from ..data.order import Indices
 from ..mistakes import fail, require
 
 Floats = NDArray[np.float64]
@@ -37,6 +39,16 @@ class Sequences:
     """Their random numbers follow from these [B]."""
     valid: Tensor | None = None
     label: Tensor | None = None
+
+    @classmethod
+    def read(cls, split: Split, rows: Indices, device: torch.device, *, labels: bool) -> "Sequences":
+        """Rows of a split where the network is, with their classes where it knows any."""
+        found = split.read(rows)
+        tokens, valid, label = (
+            None if array is None else torch.from_numpy(array).to(device)
+            for array in (found.tokens, found.valid, found.labels if labels else None)
+        )
+        return cls(tokens, torch.from_numpy(np.asarray(rows)).to(device), valid, label)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

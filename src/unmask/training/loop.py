@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..core import Streams, cosine_grid, estimate_nelbo, trusted
-from ..data import Batch, Split
+from ..core import Streams, cosine_grid, trusted
+from ..data import Split
 from ..data.order import Indices
-from ..mistakes import fail, require
+from ..evaluation import Scores, Sequences, bits, per_unit, score
+from ..mistakes import require
 from ..sampling import Predictor, blank, sample
 from . import checkpoint
 from .average import Average
@@ -196,7 +197,7 @@ class Trainer:
         snapshot = checkpoint.Snapshot(self.done, weights, self.average.weights, states, numbers)
         path = checkpoint.save(self.folder, snapshot, self.world)
         if self.world.first:
-            checkpoint.prune(self.folder, self.config.keep, self.best[1] if self.best else None)
+            checkpoint.prune(self.folder, self.config.keep, self.best[1] if self.best else None, self.done)
         return path
 
     def steps(self) -> Iterator[Report]:
@@ -248,9 +249,9 @@ class Trainer:
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         self.optimizer.zero_grad()
         for start in range(0, share, micro):
-            with trusted() if step > self._first else nullcontext():
-                part = self._loss(batch, slice(start, start + micro), step) / batch.tokens
             with self.strategy.accumulating(last=start + micro >= share):
+                with trusted() if step > self._first else nullcontext():
+                    part = self._loss(batch, slice(start, start + micro), step) / batch.tokens
                 torch.autograd.backward(part * self.world.size)  # ranks take the mean of their gradients
             loss += part.detach()
         norm = scalar(nn.utils.clip_grad_norm_(self.method.parameters(), config.clip))
@@ -266,17 +267,18 @@ class Trainer:
     def _report(self, launched: Launched) -> Report:
         if launched.ready is not None:
             launched.ready.synchronize()
-        bits, asked, norm = launched.values.tolist()
-        if not math.isfinite(bits):
-            fail(
-                f"the loss at step {launched.step - 1} is not finite",
-                got=f"{bits} on rows {launched.rows[:8].tolist()}…",
-                allowed="a finite loss",
+        loss, asked, norm = launched.values.tolist()
+        for what, value in (("loss", loss), ("gradient", norm)):  # either would be in the weights of every checkpoint
+            require(
+                math.isfinite(value),
+                f"the {what} at step {launched.step - 1} is not finite",
+                got=f"{value} on rows {launched.rows[:8].tolist()}…",
+                allowed=f"a finite {what}",
                 do="lower the learning rate, lengthen the warm-up, or look at these rows",
             )
         start, self._clock = self._clock, time.perf_counter()
         seconds = self._clock - start
-        return Report(launched.step, bits, launched.tokens, seconds, norm, launched.rate, stop_asked=asked > 0)
+        return Report(launched.step, loss, launched.tokens, seconds, norm, launched.rate, stop_asked=asked > 0)
 
     def _loss(self, batch: Fed, part: slice, step: int) -> Tensor:
         """The summed loss of a micro-batch, nats."""
@@ -293,15 +295,6 @@ class Trainer:
         with self._precision():
             loss: Tensor = self.strategy.module(x_0, streams, valid=valid, label=label, strata=config.batch_size)
         return loss
-
-    def _tensors(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Tokens, which of them count, and classes if the network knows any, on the device."""
-        labels = batch.labels if self.method.network.classes else None
-        x_0, *rest = (
-            None if array is None else torch.from_numpy(array).to(self.device)
-            for array in (batch.tokens, batch.valid, labels)
-        )
-        return x_0, *rest  # type: ignore[return-value]  # tokens are never None
 
     def _precision(self) -> torch.autocast:
         """bf16 where it is asked for or fast; weights, losses and averages stay float32."""
@@ -320,28 +313,24 @@ class Trainer:
         count, world = min(self.config.validation_sequences, len(self.valid)), self.world
         share = -(-count // world.size)  # as many for each rank; the last ones may be done twice
         rows = np.minimum(world.rank + world.size * np.arange(share), count - 1)
-        groups = np.split(rows, range(_VALIDATION_BATCH, share, _VALIDATION_BATCH))
         with self.average.applied(), self.strategy.gathered(), self._precision():
-            own = torch.cat([self._bits(rows) for rows in groups])
-        bits = world.gathered(own.to(self.device)).flatten()[:count].cpu()
-        return Bits(bits.mean().item(), (bits.std() / len(bits) ** 0.5).item() if len(bits) > 1 else math.nan)
-
-    def _bits(self, rows: Indices) -> Tensor:
-        x_0, valid, label = self._tensors(self.valid.read(rows))  # type: ignore[union-attr]  # `validate` looked
-        lengths = x_0.flatten(1).shape[1] if valid is None else valid.flatten(1).sum(1)
-        bound = estimate_nelbo(
-            self.method.network,
-            x_0,
-            self.method.estimator(),
-            draws=4,
-            repeats=2,
-            seed=self.config.seed + 1,
-            index=torch.from_numpy(rows).to(self.device),
-            valid=valid,
-            condition=label,
-            charge=charge_chunks,
+            own = self._scores(self.valid, rows)
+        nats, tokens = (
+            world.gathered(torch.from_numpy(values).to(self.device)).flatten()[:count].cpu().numpy()
+            for values in (own.nats, own.tokens)
         )
-        return (bound.mean * BITS / lengths).cpu()
+        figure = bits(per_unit(replace(own, nats=nats, tokens=tokens, error=np.zeros(count)), tokens))
+        return Bits(figure.mean, figure.error)
+
+    def _scores(self, split: Split, rows: Indices) -> Scores:
+        """The bound of these rows."""
+        estimator, network = self.method.estimator(), self.method.network
+        parts = np.split(rows, range(_VALIDATION_BATCH, len(rows), _VALIDATION_BATCH))
+        batches = (Sequences.read(split, part, self.device, labels=network.classes > 0) for part in parts)
+        draws, seed = 1 if estimator.exact else 4, self.config.seed ^ 1  # another seed than training's
+        return Scores.joined(
+            score(network, batches, estimator, draws=draws, repeats=2, seed=seed, charge=charge_chunks)
+        )
 
     @torch.no_grad()
     def preview(self) -> Tensor | None:
@@ -350,7 +339,7 @@ class Trainer:
         if not count:
             return None
         label = torch.arange(count, device=self.device) % network.classes if network.classes else None
-        streams = Streams(self.config.seed, count, self.done, self.device).fork("preview")
+        streams = Streams(self.config.seed, count, device=self.device).fork("preview")
         grid = cosine_grid(self.config.preview_steps)
         with self.average.applied(), self.strategy.gathered(), self._precision():
             process = self.method.estimator().process

@@ -88,6 +88,7 @@ class MD4Config(Needs):
             do="use exact-k masks",
         )
         self.law()
+        self.shifted(SCHEDULES[self.schedule](self.exponent))
         if self.exponents:
             self._check_exponents()
 
@@ -105,6 +106,10 @@ class MD4Config(Needs):
         """q(k)."""
         laws: dict[str, KLaw] = {"uniform": UniformK(), "power": PowerK(self.k_power), "bell": BellK(*self.k_bell)}
         return laws[self.k_law]
+
+    def shifted(self, schedule: Schedule) -> Schedule:
+        """With the shift, if there is one."""
+        return Shifted(schedule, self.shift) if self.shift else schedule
 
     def w(self, vocab_size: int) -> Tensor | None:
         """The exponents of all tokens [V], where some have their own."""
@@ -163,4 +168,4 @@ class MD4(Method):
         """With the exponents where the network is."""
         config, w = self.config, self.w
         schedule = SCHEDULES[config.schedule](config.exponent) if w is None else TokenPolynomial(w)
-        return Process(Shifted(schedule, config.shift) if config.shift else schedule, self.network.vocab_size)
+        return Process(config.shifted(schedule), self.network.vocab_size)
