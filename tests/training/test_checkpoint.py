@@ -52,7 +52,7 @@ def test_nothing_is_pickled(tmp_path):
 def test_the_last_few_and_the_best_are_kept(tmp_path):
     for step in (1, 2, 3, 4, 5):
         checkpoint.save(tmp_path, snapshot(step))
-        checkpoint.prune(tmp_path, keep=2, best=2)
+        checkpoint.prune(tmp_path, keep=2, best=2, last=step)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000002", "step-00000004", "step-00000005"]
 
 
@@ -79,6 +79,18 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path, damage):
     assert "is damaged" in said[0]
 
 
+def test_damaged_checkpoints_do_not_take_the_place_of_whole_ones(tmp_path):
+    """Passed over on the way back to step 1, they are no longer needed when step 2 is there."""
+    for step in (1, 3, 4):
+        checkpoint.save(tmp_path, snapshot(step))
+    for step in (3, 4):
+        (tmp_path / f"step-0000000{step}" / "weights.safetensors").unlink()
+    assert_same(reload(tmp_path, snapshot(1), lambda _: None), snapshot(1))
+    newest = checkpoint.save(tmp_path, snapshot(2))
+    checkpoint.prune(tmp_path, keep=1, best=None, last=2)
+    assert list(tmp_path.iterdir()) == [newest]
+
+
 def test_saving_again_replaces(tmp_path):
     checkpoint.save(tmp_path, snapshot(3))
     changed = Snapshot(3, {"x": torch.zeros(1)}, {"x": torch.ones(1)}, {"x.step": torch.ones(())}, {})
@@ -94,7 +106,7 @@ from tests.training.test_checkpoint import snapshot
 from unmask.training import checkpoint
 for step in itertools.count(1):
     checkpoint.save(Path(sys.argv[1]), snapshot(step, size=40_000))
-    checkpoint.prune(Path(sys.argv[1]), keep=2, best=None)
+    checkpoint.prune(Path(sys.argv[1]), keep=2, best=None, last=step)
 """
 
 

@@ -148,11 +148,16 @@ def best(folder: Path) -> Path | None:
     return folder / name_of(found[1]) if found else path
 
 
-def prune(folder: Path, keep: int, best: int | None) -> None:
-    """Delete all but the last `keep` checkpoints and the best one."""
+def prune(folder: Path, keep: int, best: int | None, last: int) -> None:
+    """Delete all but `keep` checkpoints up to the last step and the best one.
+
+    Later ones are damaged: had they been whole, training would have gone on from there.
+    """
     paths = sorted(folder.glob("step-*"))
-    spared = {name_of(best)} if best is not None else set()
-    for path in paths[: max(0, len(paths) - keep)]:
+    spared = {path.name for path in [path for path in paths if path.name <= name_of(last)][-keep:]}
+    if best is not None:
+        spared.add(name_of(best))
+    for path in paths:
         if path.name not in spared:
             shutil.rmtree(path)
 
