@@ -161,6 +161,15 @@ def test_enumerated_gradient_is_the_finite_difference():
         assert (bound(W + step) - bound(W - step)) / 2e-5 == pytest.approx(gradient[v].item(), rel=1e-5)
 
 
+@pytest.mark.parametrize(("smallest", "power"), [(0.2, 0.1), (0.6, 0.3), (1.0, 0.5), (4.0, 0.5)])
+def test_times_have_half_the_power_of_the_smallest_exponent(smallest, power):
+    """The second moment at t → 0, ∫ t^(w−power−1) dt / power, is finite and least there."""
+    w = torch.tensor([5.0, smallest, 4.5], dtype=torch.float64, requires_grad=True)
+    draw = TokenTime(Process(TokenPolynomial(w), 3)).draw(X_0.expand(64, -1), Streams(0, 64))
+    torch.testing.assert_close(draw.weight, draw.t ** (1 - power) / power)
+    assert not draw.t.requires_grad  # the times are drawn, not learned
+
+
 def test_drawn_rloo_gradient_agrees_with_enumeration():
     """The same through `TokenTime.draw_pair`: 200 batches of 500 pairs, |z| < 5.5 for 12 entries (false alarm 5e-7)."""
     w = W.clone().requires_grad_()

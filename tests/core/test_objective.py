@@ -229,9 +229,10 @@ def test_genmd4_end_terms_are_kls():
 @pytest.mark.parametrize(
     "grid", [uniform_grid(6), uniform_grid(6)[:-1], cosine_grid(5)], ids=["uniform", "paper", "cos"]
 )
-def test_genmd4_t_step_is_a_sum_of_kls(grid):
+@pytest.mark.parametrize("schedule", [TokenPolynomial(W), Shifted(TokenPolynomial(W), 0.1)], ids=["plain", "shifted"])
+def test_genmd4_t_step_is_a_sum_of_kls(schedule, grid):
     """Against Σ_i E_q KL(q(x_s|x_t,x_0) ‖ p(x_s|x_t)) spelt out with the process's own log-probabilities."""
-    process, x_0 = Process(TokenPolynomial(W), 3), torch.tensor([2, 0, 0])
+    process, x_0 = Process(schedule, 3), torch.tensor([2, 0, 0])
     denoiser = perturbed(LAW.denoiser(process))
     got = exact_nelbo(
         denoiser, x_0, token_steps(process, x_0, grid), process, partial(generalized_steps_nelbo, process=process)

@@ -113,6 +113,20 @@ def test_learned_weights_start_at_one_and_stay_in_bounds():
     assert weights().max() <= 5.0
 
 
+def test_learned_weights_come_back_from_their_bounds():
+    """At a bound or beyond, a gradient that leads back passes and one that leads away does not."""
+    weights = LearnedWeights(4)
+    with torch.no_grad():
+        weights.rho.copy_(torch.tensor([0.1, 0.1, 6.0, 6.0]).expm1().log())
+    wanted = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)  # larger, smaller, larger, smaller
+    (-wanted * weights()).sum().backward()
+    assert (weights.rho.grad != 0).tolist() == [True, False, False, True]
+    for initial in (0.2, 5.0):
+        weights = LearnedWeights(1, initial)
+        (weights() * (1 if initial > 1 else -1)).sum().backward()
+        assert weights.rho.grad.item() != 0
+
+
 @pytest.mark.parametrize(("masks", "time"), [("independent", True), ("exact-k", False)])
 def test_genmd4_trains_network_and_weights_together(masks, time):
     """Token 0 is always where it must be (even places); 1 and 2 are coin flips at odd places.

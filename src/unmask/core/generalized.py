@@ -18,12 +18,13 @@ from torch import Tensor
 
 from ..mistakes import fail
 from . import checks
-from .estimator import Estimator, draw_steps, independent_masks, spread_over, uncontrolled
+from .estimator import Estimator, steps_at, independent_masks, spread_over
 from .grid import check_grid
 from .numeric import softmax_dtype
 from .objective import Draw, Nelbo, Rows, TokenDraw, assemble, cross_entropy
 from .points import Spread, lattice, stratified
 from .process import Process
+from .schedule import TokenPolynomial
 from .streams import Streams
 
 
@@ -42,9 +43,6 @@ class TokenEstimator(Estimator):
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
     ) -> TokenDraw: ...
 
-    def coverage(self) -> float:
-        uncontrolled(self)
-
     def _token_draw(
         self, x_0: Tensor, streams: Streams, valid: Tensor | None, t: Tensor, weight: Tensor, first: float, last: float
     ) -> TokenDraw:
@@ -57,22 +55,32 @@ class TokenTime(TokenEstimator):
     """Times for GenMD4's continuous NELBO: t = u^(1/power), weight t^(1−power)/power.
 
     power 1 is the paper's uniform time. With one mask per time the second moment of the estimate behaves like
-    ∫ t^(w−power−1) dt at t → 0: finite only for power below the smallest w that occurs, infinite (though still
-    unbiased) above it. Hence ½; lower it if the w fall below.
+    ∫ t^(w−power−1) dt / power at t → 0: infinite (though the estimate is still unbiased) unless power is below the
+    smallest w, and least at half of that. Hence half of the smallest w, at most ½, unless another power is named.
     """
 
     process: Process
     spread: Spread = lattice
-    power: float = 0.5
+    power: float | None = None
 
     def __post_init__(self) -> None:
-        checks.positive(self.power, "the power of the time")
+        if self.power is not None:
+            checks.positive(self.power, "the power of the time")
 
     def draw(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
     ) -> TokenDraw:
-        t = spread_over(self.spread, x_0, streams, strata) ** (1 / self.power)
-        return self._token_draw(x_0, streams, valid, t, t ** (1 - self.power) / self.power, 0.0, 1.0)
+        power = self._power()
+        t = spread_over(self.spread, x_0, streams, strata) ** (1 / power)
+        return self._token_draw(x_0, streams, valid, t, t ** (1 - power) / power, 0.0, 1.0)
+
+    def _power(self) -> Tensor | float:
+        if self.power is not None:
+            return self.power
+        schedule = self.process.schedule
+        if not isinstance(schedule, TokenPolynomial):
+            return 0.5
+        return (schedule.w.detach().min() / 2).clamp(max=0.5)
 
     def log_q(self, x_0: Tensor, draw: Draw, valid: Tensor | None = None, *, times: bool = True) -> Tensor:
         """log q of the drawn mask [B], at its time, which does not depend on w."""
@@ -97,7 +105,7 @@ class TokenSteps(TokenEstimator):
     def draw(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
     ) -> TokenDraw:
-        t, s = draw_steps(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
+        t, s = steps_at(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
         weight = torch.full_like(t, len(self.grid) - 1)
         first, last = self.grid[-1].item(), self.grid[0].item()
         return replace(self._token_draw(x_0, streams, valid, t, weight, first, last), s=s)
@@ -151,8 +159,8 @@ def generalized_steps_losses(logits: Tensor, rows: Rows, draw: Draw, process: Pr
 
 
 def _log_stay(process: Process, s: Tensor, t: Tensor) -> Tensor:
-    """log (1−α_s)/(1−α_t), with a finite stand-in where s = 0 and nothing stays: no inf − inf, no NaN gradient."""
-    at_end = s == 0
+    """log (1−α_s)/(1−α_t), with a finite stand-in where nothing is masked at s: no inf − inf, no NaN gradient."""
+    at_end = (process.schedule.mask_prob(s) == 0).flatten(1).all(1)
     log_stay = process.schedule.log_stay(torch.where(at_end, t / 2, s), t)
     return torch.where(at_end.view(-1, *[1] * (log_stay.ndim - 1)), -1e4, log_stay)
 

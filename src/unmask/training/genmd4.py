@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -57,6 +57,20 @@ class GenMD4Config(Needs):
         return GenMD4(network, self)
 
 
+class _Within(torch.autograd.Function):
+    """x kept within bounds; beyond them only gradients that lead back pass, so that nothing gets stuck there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
+        ctx.save_for_backward(x <= low, x >= high)
+        return x.clamp(low, high)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        below, above = ctx.saved_tensors
+        return gradient.masked_fill((below & (gradient > 0)) | (above & (gradient < 0)), 0.0), None, None
+
+
 class LearnedWeights(nn.Module):
     """w = softplus(ρ), kept within [0.2, 5]."""
 
@@ -66,7 +80,8 @@ class LearnedWeights(nn.Module):
 
     def forward(self) -> Tensor:
         """The exponents w [V], float64."""
-        return F.softplus(self.rho.double()).clamp(SMALLEST, LARGEST)
+        w: Tensor = _Within.apply(F.softplus(self.rho.double()), SMALLEST, LARGEST)  # type: ignore[no-untyped-call]
+        return w
 
 
 class GenMD4(Method):
