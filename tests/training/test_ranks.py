@@ -46,16 +46,18 @@ def run(*arguments, check=True):
 
 
 def run_two(data, out, *flags):
-    """Two ranks with the variables that torchrun sets, so that they need not import everything again."""
+    """Two ranks that train."""
+    return two_ranks(command(data, out, 1, *flags))
+
+
+def two_ranks(words):
+    """A command with the variables that torchrun sets, so that the ranks need not import everything again."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     pipes = {"stdout": processes.PIPE, "stderr": processes.PIPE, "text": True}
-    ranks = [
-        processes.Popen(command(data, out, 1, *flags), env=os.environ | there | {"RANK": n, "LOCAL_RANK": n}, **pipes)
-        for n in "01"
-    ]
+    ranks = [processes.Popen(words, env=os.environ | there | {"RANK": n, "LOCAL_RANK": n}, **pipes) for n in "01"]
     said = [rank.communicate(timeout=180) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     return "".join(printed for printed, _ in said)
@@ -94,6 +96,32 @@ def test_two_ranks_give_the_curve_of_one(text, alone, tmp_path, parallel):
 def test_gradient_accumulation(text, alone, tmp_path, parallel):
     run_two(text, tmp_path / "run", "--parallel", parallel, "--micro-batch", "2")
     assert_same_curve(tmp_path / "run", alone)
+
+
+COUNT_EXCHANGES = """
+import sys, torch
+from pathlib import Path
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from tests.training.test_run import config
+from unmask.run import build_trainer
+from unmask.training.world import joined
+with joined("cpu") as world:
+    setup = config(sys.argv[1], micro_batch=1, steps=2)
+    trainer = build_trainer(setup, Path(sys.argv[2]), torch.device("cpu"), world, "ddp")
+    seen = []
+    def exchange(state, bucket):
+        seen.append(trainer.done)
+        return allreduce_hook(state, bucket)
+    trainer.strategy._wrapped.register_comm_hook(None, exchange)
+    trainer.launch(), trainer.launch()
+    print(sorted(set(seen)), len(seen))
+"""
+
+
+def test_gradients_are_exchanged_once_in_a_step(text, tmp_path):
+    """Of four micro-batches only the last tells the other rank; a small model's gradients are one bucket."""
+    said = two_ranks([sys.executable, "-c", COUNT_EXCHANGES, text, str(tmp_path)])
+    assert said.split("\n")[:2] == ["[0, 1] 2", "[0, 1] 2"]
 
 
 def test_learned_schedules_muon_and_a_tied_table(text, tmp_path):
