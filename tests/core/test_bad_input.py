@@ -132,7 +132,7 @@ MISTAKES = {
     ),
     "control variate for GenMD4": (
         lambda: Controlled(TokenTime(TOKEN_PROCESS), column(1.0, 1.0, 1.0)).draw(X, Streams(0, 1)),
-        "GenMD4 has no control variate",
+        "this estimator has no control variate: got TokenTime",
     ),
     "NaN logits in a reverse step": (
         lambda: PROCESS.draw_reverse(torch.full_like(X, 3), torch.full((3, 3), torch.nan), 0 * ONE, ONE, Streams(0, 1)),

@@ -164,6 +164,13 @@ def test_paired_masks_a_constant_number_of_tokens(length):
         assert torch.equal(k[0::2] + k[1::2], torch.full((32,), length + 1))
 
 
+def test_halves_of_two_pairs_are_no_pair():
+    """Rows 1..4 hide any number of tokens together: none is promised."""
+    estimator, x_0 = ExactK(Process(Linear(), 3), paired), torch.zeros(4, 10, dtype=torch.int64)
+    assert estimator.draw(x_0, Streams(0, torch.arange(4)), strata=8).count == 22
+    assert estimator.draw(x_0, Streams(0, torch.arange(1, 5)), strata=8).count is None
+
+
 @pytest.mark.parametrize("law", [UniformK(), BellK(2.0, 2.0), BellK(5.0, 5.0)], ids=str)
 def test_symmetric_laws_of_k_are_symmetric_also_on_the_border(law):
     u, n = torch.tensor([0.25, 0.75, 0.5 - 2**-53, 0.5 + 2**-53], dtype=torch.float64), torch.full((4,), 4)

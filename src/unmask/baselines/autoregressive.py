@@ -37,9 +37,6 @@ class ChainRule(Estimator):
         del draw
         return x_0
 
-    def coverage(self) -> float:
-        return 1.0
-
 
 @dataclass(frozen=True)
 class ARConfig(Needs):

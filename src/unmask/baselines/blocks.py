@@ -65,9 +65,6 @@ class InBlocks(Estimator):
         losses = cross_entropy(logits, rows)
         return losses * factor.flatten()[rows.index].to(losses.dtype)
 
-    def coverage(self) -> float:
-        return 1.0
-
 
 def _check_length(length: int, block: int) -> None:
     require(

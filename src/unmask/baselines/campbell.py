@@ -53,9 +53,6 @@ class Jump(Estimator):
         same = {name: getattr(drawn, name) for name in ("t", "control", "reconstruction", "prior")}
         return JumpDraw(mask=drawn.mask | jumped, weight=weight, position=position, **same)
 
-    def coverage(self) -> float:
-        return ContinuousTime(self.process).coverage()
-
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         position: Tensor = draw.position  # type: ignore[attr-defined]  # it was drawn here
         charged = rows.index % draw.mask[0].numel() == position[rows.sequence]

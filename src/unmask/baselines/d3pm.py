@@ -22,9 +22,6 @@ class Auxiliary(Around):
         draw = super().draw(x_0, streams, valid=valid, strata=strata)
         return replace(draw, weight=draw.weight + self.factor)
 
-    def coverage(self) -> float:
-        return super().coverage() + self.factor / 2  # half of the tokens are hidden on average
-
 
 @dataclass(frozen=True)
 class D3PMConfig(Needs):

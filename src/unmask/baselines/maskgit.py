@@ -25,11 +25,6 @@ class Unweighted(Around):
         none = torch.zeros_like(draw.weight)
         return replace(draw, weight=torch.ones_like(draw.weight), reconstruction=none, prior=none)
 
-    def coverage(self) -> float:
-        """E[masked share] of the cosine schedule's times."""
-        t = torch.linspace(0, 1, 10_001, dtype=torch.float64)
-        return float(torch.trapezoid(self.process.schedule.mask_prob(t), t))
-
 
 @dataclass(frozen=True)
 class MaskGITConfig(Needs):

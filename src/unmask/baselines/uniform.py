@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core import Draw, Estimator, Linear, Process, Rows, Streams, stratified, uniform_grid
-from ..core.estimator import draw_steps, spread_over
+from ..core.estimator import steps_at, spread_over
 from ..core.grid import check_grid
 from ..core.numeric import softmax_dtype
 from ..core.points import Spread
@@ -46,7 +46,7 @@ class UniformSteps(Estimator):
     def draw(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
     ) -> NoisyDraw:
-        t, s = draw_steps(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
+        t, s = steps_at(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
         noisy = draw_noisy(x_0, self.process.schedule.alpha(t), self.process.vocab_size, streams)
         every = torch.ones_like(x_0, dtype=torch.bool) if valid is None else valid
         none = torch.zeros_like(t)
@@ -69,9 +69,6 @@ class UniformSteps(Estimator):
         true = F.one_hot(rows.target, logits.shape[-1]).to(log_mu.dtype).log()
         log_q, log_p = (log_reverse(x_t, mu, *alphas) for mu in (true, log_mu))
         return torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0).sum(-1)
-
-    def coverage(self) -> float:
-        return 1.0
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,14 @@ def _reads_values() -> bool:
     return not torch.compiler.is_compiling() and not _trusted.get()
 
 
+def in_pairs(index: Tensor) -> bool:
+    """Whether samples stand as 2j, 2j+1, …; numbers that are not looked at are believed to."""
+    if len(index) % 2 or not _reads_values():
+        return len(index) % 2 == 0
+    first, second = index.view(-1, 2).unbind(1)
+    return bool(((first % 2 == 0) & (second == first + 1)).all())
+
+
 def positive(x: float | Tensor, what: str) -> None:
     """`x` (every element of it) must be a finite number above 0."""
     if isinstance(x, Tensor):

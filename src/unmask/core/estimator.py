@@ -50,9 +50,12 @@ class Estimator(ABC):
         strata: rows are spread together in groups of this many consecutive samples (default: all rows).
         """
 
-    @abstractmethod
     def coverage(self) -> float:
-        """E[weight · 1{token masked}]: the part of the time integral this estimator covers (1 = all of it)."""
+        """E[weight · 1{token masked}]: the part of the time integral that is covered (1 = all of it).
+
+        Only for estimators of the scalar bound, whose losses are cross-entropies and nothing else.
+        """
+        uncontrolled(self)
 
     def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
         """What the network sees: x_0 with the drawn positions masked."""
@@ -159,7 +162,7 @@ class Steps(Estimator):
         check_grid(self.grid)
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        t, s = draw_steps(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
+        t, s = steps_at(self.grid.to(x_0.device), spread_over(self.spread, x_0, streams, strata))
         weight = (len(self.grid) - 1) * self.process.schedule.unmask_prob(s, t)
         first, last = self.grid[-1].item(), self.grid[0].item()
         return independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=first, last=last)
@@ -168,7 +171,7 @@ class Steps(Estimator):
         return _alpha_drop(self.process.schedule, self.grid[-1].item(), self.grid[0].item())
 
 
-def draw_steps(grid: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+def steps_at(grid: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """Turn uniforms into steps of a decreasing grid, all equally likely: (t, s) with s next below t."""
     step = (u * (len(grid) - 1)).long().clamp(max=len(grid) - 2)
     return grid[step], grid[step + 1]
@@ -193,7 +196,7 @@ class ExactK(Estimator):
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         k, weight = self.draw_k(x_0, streams, valid=valid, strata=strata)
-        return replace(self.draw_given_k(x_0, k, weight, streams, valid), count=self._count(x_0, valid))
+        return replace(self.draw_given_k(x_0, k, weight, streams, valid), count=self._count(x_0, streams, valid))
 
     def draw_k(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
@@ -205,9 +208,9 @@ class ExactK(Estimator):
         weight = torch.where(n > 0, 1 / (k * self.k_law.prob(k, n.clamp(min=1), most)), 0.0)
         return k.minimum(n), weight
 
-    def _count(self, x_0: Tensor, valid: Tensor | None) -> int | None:
+    def _count(self, x_0: Tensor, streams: Streams, valid: Tensor | None) -> int | None:
         """Pairs hide k and N+1−k: together always N+1, so that a batch has a constant shape."""
-        pairs = self.spread is paired and self.k_law.symmetric and valid is None and len(x_0) % 2 == 0
+        pairs = self.spread is paired and self.k_law.symmetric and valid is None and checks.in_pairs(streams.index)
         return len(x_0) // 2 * (x_0[0].numel() + 1) if pairs else None
 
     def draw_given_k(
@@ -243,9 +246,6 @@ class Around(Estimator):
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         return self.estimator.losses(logits, rows, draw)
 
-    def coverage(self) -> float:
-        return self.estimator.coverage()
-
 
 @dataclass(frozen=True)
 class Controlled(Around):
@@ -272,14 +272,14 @@ class Controlled(Around):
         surprise = self.surprise.to(x_0.device).double()[x_0.long()]
         everywhere = (surprise if valid is None else surprise * valid).flatten(1).sum(1)
         masked = (surprise * draw.mask).flatten(1).sum(1)
-        control = self.beta * (self.coverage() * everywhere - draw.weight * masked)
+        control = self.beta * (self.estimator.coverage() * everywhere - draw.weight * masked)
         return replace(draw, control=draw.control + control)
 
 
 def uncontrolled(estimator: Estimator) -> NoReturn:
-    """For estimators whose losses have more in them than cross-entropies."""
-    name = type(estimator).__name__
-    fail("GenMD4 has no control variate", got=name, allowed="the scalar estimators", do="leave Controlled out")
+    """For estimators whose weights and losses are not those of the scalar bound."""
+    name, allowed = type(estimator).__name__, "ContinuousTime, LogSnr, Steps or ExactK"
+    fail("this estimator has no control variate", got=name, allowed=allowed, do="leave Controlled out")
 
 
 def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | None) -> Tensor:

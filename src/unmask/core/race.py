@@ -64,7 +64,7 @@ class TokenExactK(ExactK):
     ) -> tuple[RaceDraw, RaceDraw]:
         """Two races with the same k, for `rloo`."""
         k, weight = self.draw_k(x_0, streams, valid=valid, strata=strata)
-        count = self._count(x_0, valid)
+        count = self._count(x_0, streams, valid)
         first, second = (replace(self.draw_given_k(x_0, k, weight, streams, valid), count=count) for _ in range(2))
         return first, second
 
