@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core import Draw, Estimator, Linear, Process, Rows, Streams, stratified, uniform_grid
-from ..core.estimator import steps_at, spread_over
+from ..core.estimator import spread_over, steps_at
 from ..core.grid import check_grid
 from ..core.numeric import softmax_dtype
 from ..core.points import Spread

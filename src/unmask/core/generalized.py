@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..mistakes import fail
 from . import checks
-from .estimator import Estimator, steps_at, independent_masks, spread_over
+from .estimator import Estimator, independent_masks, spread_over, steps_at
 from .grid import check_grid
 from .numeric import softmax_dtype
 from .objective import Draw, Nelbo, Rows, TokenDraw, assemble, cross_entropy
