@@ -12,6 +12,11 @@ from typing import IO, Any
 from .configs import differences
 from .mistakes import fail
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
@@ -26,6 +31,43 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Within the block no other process that asks for this too writes to the folder; a kill sets it free.
+
+    The folder itself is locked. Where there are no locks (Windows, some network disks), there is no refusal.
+    """
+    _check_folder(folder)
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with _locked(folder):
+            yield
+    finally:
+        if made and folder.exists() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        do = "wait for it, or choose another folder"
+        fail(f"{folder} is in use", got="another process that writes there", allowed="one at a time", do=do)
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -52,11 +94,15 @@ def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
 
 def check_replaceable(folder: Path, files: Sequence[str]) -> None:
     """Fail if a folder holds anything but these files."""
-    if folder.exists() and not folder.is_dir():
-        fail(f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
+    _check_folder(folder)
     others = sorted(p.name for p in folder.iterdir() if p.name not in files) if folder.exists() else []
     if others:
         fail(f"{folder} holds other things", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        fail(f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unmask.cli.main import main
 from unmask.data import Dataset, Manifest, Plan, prepare
 from unmask.data import sources as data_sources
+from unmask.files import alone
 
 
 def corpus(path, lines=60_000):
@@ -174,6 +176,41 @@ def test_too_short_for_a_sequence(tmp_path):
         Dataset(tmp_path / "out").split("valid")
     with pytest.raises(ValueError, match="has no split 'dev'"):
         Dataset(tmp_path / "out").split("dev")
+
+
+def test_shorter_than_one_sequence_is_said_and_kept(tmp_path, capsys):
+    """It may still be read with a model of shorter sequences."""
+    (tmp_path / "a.txt").write_text("hello")
+    assert main(["data", "prepare", str(tmp_path / "a.txt"), "--out", str(tmp_path / "out")]) == 0
+    assert "too short to train on: prepare it in another folder with a --length below 256" in capsys.readouterr().out
+    assert main(["data", "info", str(tmp_path / "out"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows_per_split"] == {"train": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("abcdef\n" * 30, {"kind": "lines", "length": 3}, "no document fits into a row: got 30 documents, all longer"),
+        ("abcdef\n", {"kind": "lines"}, r"no document fell into the split .* or other shares with --valid and --test"),
+        ("abc", {"kind": "array"}, "a.txt cannot be read: got File is not a zip file, allowed is files of array"),
+        ("abc", {"kind": "cifar10"}, "a.txt cannot be read: .*allowed is files of cifar10"),
+        ("abc", {"kind": "images"}, "a.txt"),
+        ("abc", {"kind": "parquet"}, "a.txt is no Parquet file: got Parquet"),
+    ],
+)
+def test_what_cannot_be_prepared_leaves_nothing(tmp_path, text, options, message):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        prepare(Plan(str(tmp_path / "a.txt"), **options), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_written_by_one_process(tmp_path):
+    source = corpus(tmp_path / "a.smi", 500)
+    with alone(tmp_path / "out"), pytest.raises(ValueError, match="out is in use: got another process"):
+        prepare(Plan(str(source)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    prepare(Plan(str(source)), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,11 @@ def test_mistakes(text, tmp_path):
         Run.start(tmp_path / "other", setup)
     with pytest.raises(ValueError, match="is not a run"):
         Run.open(tmp_path)
+    with pytest.raises(ValueError, match="x is a file: got a file, allowed is a new folder"):
+        next(train(setup, tmp_path / "other" / "x", CPU))
+    with pytest.raises(ValueError, match="the length is no whole number of blocks: got 24 tokens"):
+        next(train(with_method(replace(setup, length=24), "block"), tmp_path / "blocks", CPU))
+    assert not (tmp_path / "blocks").exists()
     with pytest.raises(ValueError, match="has no checkpoint yet"):
         unmask.load(tmp_path / "run")
     with pytest.raises(ValueError, match="the vocabulary does not match the network: got 8 tokens"):
@@ -260,6 +265,38 @@ def test_mistakes(text, tmp_path):
         ValueError, match=r"unknown kind of configuration: got Perceptron, allowed is TransformerConfig"
     ):
         from_json(RunConfig, document)
+
+
+def test_a_folder_is_trained_in_by_one_process(text, tmp_path):
+    """A second one is refused in one line, and the first does not notice; killed, it leaves the folder free."""
+    command = [*COMMAND, "--data", text, "--out", str(tmp_path / "run"), "--layers", "1", "--width", "16"]
+    command += ["--heads", "2", "--steps", "100000", "--save-every", "5", "--validate-every", "100000"]
+    first = processes.Popen(command, stdout=processes.PIPE, stderr=processes.PIPE, text=True)
+    while not list((tmp_path / "run").glob("checkpoints/step-*")):
+        assert first.poll() is None
+        time.sleep(0.02)
+    second = processes.run(command, capture_output=True, text=True, check=False)
+    assert second.returncode == 2
+    assert second.stderr.startswith(f"{tmp_path / 'run'} is in use: got another process that writes there")
+    assert second.stderr.count("\n") == 1
+    assert first.poll() is None
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, len(steps) + 1))
+    generator = train(Run.open(tmp_path / "run").config, tmp_path / "run", CPU)
+    assert next(generator).step > 5
+    generator.close()
+
+
+@pytest.mark.parametrize("name", ["vocabulary.json", "data.json"])
+def test_an_incomplete_run_says_what_to_do(text, tmp_path, name):
+    list(train(config(text), tmp_path / "run", CPU))
+    (tmp_path / "run" / name).unlink()
+    with pytest.raises(ValueError, match=rf"run is incomplete: got no {name}, .*unmask train, which goes on"):
+        unmask.load(tmp_path / "run")
+    list(train(config(text), tmp_path / "run", CPU))
+    unmask.load(tmp_path / "run")
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_rows(text, tmp_path):
@@ -375,3 +412,12 @@ def test_logs(text, tmp_path):
     done = processes.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, env=offline)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "w" / "wandb").glob("offline-run-*/*.wandb"))
+    unknown = {k: v for k, v in os.environ.items() if k != "WANDB_API_KEY"} | {
+        "HOME": str(tmp_path),
+        "WANDB_SILENT": "true",
+    }
+    arguments[3] = str(tmp_path / "unknown")
+    done = processes.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, env=unknown)
+    assert done.returncode == 2
+    assert "Weights & Biases cannot be logged to: got " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -103,6 +103,9 @@ class BlockDiffusion(Drawn):
         bound = InBlocks(Process(Linear(), network.vocab_size), network.block)
         super().__init__(network, bound, bound, recordable=False)
 
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        _check_length(shape[0], self.network.block)
+
     def bound_of(self, estimator: Estimator) -> Estimator:
         del estimator
         return self.estimator()

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from unmask.data import Dataset, Plan, Split, prepare
+from unmask.mistakes import require
 from unmask.run import find
 from unmask.run.folder import CONFIG, VOCABULARY
 from unmask.run.hub import PREFIX
@@ -30,6 +31,8 @@ def vocabulary_of(name: str | None) -> str | None:
 
 def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> None:
     """Prepare with a progress bar; say what came out, or how to go on if stopped."""
+    good = workers is None or workers >= 1
+    require(good, "there are no workers", got=workers, allowed=">= 1", do="leave it out to use all cores")
     prepare_with_bar(plan, out, workers, Console(quiet=as_json))
     show_info(out, examples=2, as_json=as_json)
 
@@ -64,7 +67,7 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
     dataset = Dataset(folder)
     manifest = dataset.manifest
     if as_json:
-        document = asdict(manifest) | {"rows_per_split": {name: len(dataset.split(name)) for name in dataset.splits}}
+        document = asdict(manifest) | {"rows_per_split": {name: _rows(dataset, name) for name in dataset.splits}}
         print(json.dumps(document, ensure_ascii=False))
         return
     console = Console()
@@ -72,6 +75,9 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
     console.print(f"vocabulary: {dataset.vocabulary} (V = {dataset.vocabulary.size:,})", highlight=False)
     console.print(_layout(dataset), highlight=False)
     console.print(_splits_table(dataset))
+    if not _rows(dataset, dataset.splits[0]):
+        console.print(f"too short to train on: prepare it in another folder with a --length below {manifest.length}")
+        return
     first = dataset.split(dataset.splits[0])
     if manifest.rows and not np.all(first.lengths == first.length):
         console.print(_histogram(first), highlight=False)

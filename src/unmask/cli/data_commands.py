@@ -21,7 +21,8 @@ class Prepare:
     """
 
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
-    """A path, a folder, a pattern, hub:ID, or text8, mnist, cifar10, openwebtext, fineweb-edu."""
+    """A path, a folder, a pattern, hub:ID, or text8, mnist, cifar10, moses, shakespeare, openwebtext,
+    fineweb-edu."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """A new folder for the prepared data."""
     kind: Annotated[str | None, optional("NAME")] = None

@@ -24,6 +24,7 @@ from unmask.data.manifest import FILE
 from unmask.mistakes import fail
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
+from unmask.run.config import METHODS, method_name
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
 from unmask.training import Report
@@ -72,6 +73,7 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
     for word in settings:
         name = word.split("=")[0].replace("_", "-")
         if name.startswith("--") and name not in known:
+            _check_owner(name, config)
             near = difflib.get_close_matches(name, [*known, *_OWN_FLAGS], 3)
             hint = f"did you mean {' or '.join(near)}?" if near else "unmask train --help lists them"
             fail("unknown field", got=name, allowed="a field of the configuration", do=hint)
@@ -79,6 +81,18 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
         arguments = list(settings)
         changed: RunConfig = tyro.cli(RunConfig, default=config, args=arguments, prog="unmask train", config=_FIELDS)
     return changed
+
+
+def _check_owner(name: str, config: RunConfig) -> None:
+    """Say whose field it is, where another method has it, or that a switch stands there already."""
+    switch = name.replace("--no-", "--") if name.startswith("--no-") else name.replace("--", "--no-", 1)
+    if switch in flags(config):
+        fail("nothing to switch", got=name, allowed=switch, do=f"leave {name} out: it is so already")
+    owners = [method for method, kind in METHODS.items() if name in flags(kind())]
+    if owners:
+        method = method_name(config)
+        do = f"leave it out, or use --method {' or '.join(owners)}"
+        fail(f"{method} has no {name}", got=name, allowed=f"a field of {method}", do=do)
 
 
 _OWN_FLAGS = ("--data", "--out", "--size", "--start", "--method", "--log", "--parallel", "--dry-run", "--json")

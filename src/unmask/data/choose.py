@@ -15,7 +15,8 @@ MANY = 512
 BPE_SAMPLE = 256 << 20
 """How many characters a BPE is trained on at most, spread evenly over the source."""
 ALLOWED = (
-    "characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, or a tokenizer.json / vocabulary.json"
+    "characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, a tokenizer.json, a vocabulary.json, "
+    "or a model"
 )
 
 

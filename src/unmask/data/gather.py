@@ -37,6 +37,9 @@ def gather(
     rows = plan["rows"]
     names = _ordered({name for tally in tallies for name in tally["splits"]})
     if not any(tally["splits"][name]["tokens"] for tally in tallies for name in tally["splits"]):
+        if dropped := sum(tally["dropped"] for tally in tallies):
+            got, allowed = f"{dropped} documents, all longer", f"at most {length} tokens"
+            fail("no document fits into a row", got=got, allowed=allowed, do="raise --length")
         fail(
             "the source holds no tokens",
             got="nothing to encode",
@@ -55,7 +58,7 @@ def gather(
             f"no document fell into the split {empty[0]}",
             got=f"{documents} documents",
             allowed="at least one in each split",
-            do="use more data, or larger shares with --valid and --test (0 for none)",
+            do="use more data, or other shares with --valid and --test (0 for none)",
         )
     shape, label_names = [length or DEFAULT_LENGTH], []
     if rows:

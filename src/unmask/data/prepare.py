@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..files import check_same, claim, written_whole
+from ..files import alone, check_same, claim, written_whole
 from ..mistakes import fail
 from .choose import choose_vocabulary
 from .gather import TALLY, gather
@@ -57,7 +57,7 @@ class Plan:
     """Decides which documents are held out."""
 
     def __post_init__(self) -> None:
-        if min(self.valid, self.test) < 0 or self.valid + self.test >= 1:
+        if not (min(self.valid, self.test) >= 0 and self.valid + self.test < 1):  # nor a NaN
             got = f"valid {self.valid}, test {self.test}"
             fail("the held-out shares are out of range", got=got, allowed="each >= 0, together < 1", do="lower them")
         if not 0 <= self.seed < 2**64:
@@ -129,6 +129,20 @@ def prepare(
         manifest = Manifest.load(out)
         check_same(out, manifest.plan, document, **_OTHER)
         return manifest
+    with alone(out):
+        return _prepared(plan, source, rows, document, out, workers, start, advance)
+
+
+def _prepared(
+    plan: Plan,
+    source: Source,
+    rows: bool,
+    document: dict[str, Any],
+    out: Path,
+    workers: int,
+    start: Progress,
+    advance: Progress,
+) -> Manifest:
     work = out / WORK
     claim(out, work / "plan.json", document, **_OTHER)
     try:

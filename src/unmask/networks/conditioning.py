@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..mistakes import fail
-from .network import linear
+from .network import check_sizes, linear
 
 _FREQUENCIES = 128
 
@@ -23,6 +23,9 @@ class Conditioning:
     """The number of classes; 0 for none. One more embedding stands for "no label"."""
     condition_width: int = 0
     """Width of the vector that carries them; 0 for the network's. 128 keeps adaLN small in a large transformer."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "classes", "condition_width", least=0)
 
     @property
     def any(self) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..core import Streams
+from ..mistakes import require
 
 Dropout = tuple[Tensor, ...]
 """Factors for the channels of residual branches, 0 where one is dropped; empty: none is."""
@@ -98,6 +99,13 @@ class HiddenLayer(nn.Module):
 
     stacked: ClassVar[dict[str, int]] = {}
     """Maps that are several side by side, by name: queries, keys and values."""
+
+
+def check_sizes(config: Any, *names: str, least: int = 1) -> None:
+    """These fields of a configuration are at least so large."""
+    for name in names:
+        value = getattr(config, name)
+        require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:

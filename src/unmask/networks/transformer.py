@@ -20,6 +20,7 @@ from .network import (
     Dropout,
     HiddenLayer,
     Network,
+    check_sizes,
     draw_channels,
     in_compute_dtype,
     linear,
@@ -56,6 +57,8 @@ class TransformerConfig:
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
+        check_sizes(self, "vocab_size", "layers", "heads", "width")
+        check_sizes(self, "positions", "block", least=0)
         require(
             self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
             "the heads do not fit the width",

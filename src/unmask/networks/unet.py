@@ -18,7 +18,17 @@ from ..core.numeric import softmax_dtype
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
 from .fused import norm_silu
-from .network import Dropout, HiddenLayer, Network, draw_channels, linear, maybe_checkpoint, output_map, per_branch
+from .network import (
+    Dropout,
+    HiddenLayer,
+    Network,
+    check_sizes,
+    draw_channels,
+    linear,
+    maybe_checkpoint,
+    output_map,
+    per_branch,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,7 @@ class PixelConfig:
     """Recompute blocks in the backward pass."""
 
     def __post_init__(self) -> None:
+        check_sizes(self, "vocab_size", "channels", "blocks", "width", "groups")
         require(
             self.width % self.groups == 0,
             "the groups do not fit the width",

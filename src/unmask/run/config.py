@@ -16,7 +16,7 @@ from ..baselines import (
     SUNDAEConfig,
 )
 from ..data import Dataset
-from ..mistakes import fail
+from ..mistakes import fail, require
 from ..networks import Conditioning, HourglassConfig, TransformerConfig, UNetConfig, UViTConfig
 from ..training import GenMD4Config, MD4Config, OptimizerConfig, TrainingConfig
 
@@ -74,6 +74,18 @@ class RunConfig:
     """Tokens per sequence of packed data; None: as prepared."""
     start: str | None = None
     """A model whose weights training begins with; None: random ones."""
+
+    def __post_init__(self) -> None:
+        for order, needed in (("causal", self.method.needs_causal), ("block", self.method.needs_blocks)):
+            given = getattr(self.network, order, False)
+            do = f"leave --{order} out, or choose another --method"
+            what = f"{method_name(self)} reads all of a row"
+            require(needed or not given, what, got=f"{order} {given}", allowed="no order", do=do)
+
+
+def method_name(config: RunConfig) -> str:
+    """Under which its method is known."""
+    return next(name for name, kind in METHODS.items() if isinstance(config.method, kind))
 
 
 def default_config(data: str, size: str = "1m", method: str = "md4") -> RunConfig:

@@ -116,7 +116,10 @@ class ModelFolder(ABC):
 
     def _file(self, name: str) -> Path:
         """A file of the folder."""
-        return self.folder / name
+        path = self.folder / name
+        do = "repeat the command that made the folder; for a run that is unmask train, which goes on"
+        require(path.exists(), f"{self.folder} is incomplete", got=f"no {name}", allowed="all of its files", do=do)
+        return path
 
     def _json(self, name: str) -> Any:
         return read_json(self._file(name))

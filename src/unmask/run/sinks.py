@@ -55,9 +55,13 @@ def wandb(run: Run, done: int) -> Iterator[Sink]:
     del done  # W&B itself drops steps that it has seen
     client: Any = extra("wandb", "log", "logging to Weights & Biases")
     name = run.folder.resolve().name
-    started = client.init(
-        project="unmask", name=name, dir=str(run.folder), config=to_json(run.config), id=name, resume="allow"
-    )
+    try:
+        started = client.init(
+            project="unmask", name=name, dir=str(run.folder), config=to_json(run.config), id=name, resume="allow"
+        )
+    except client.errors.Error as error:
+        do = "run wandb login, set WANDB_MODE=offline, or leave --log wandb out"
+        fail("Weights & Biases cannot be logged to", got=error, allowed="an account it knows", do=do)
     try:
         yield lambda report: started.log(_numbers(report), step=report.step)
     finally:

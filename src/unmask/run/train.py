@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ..data import Dataset, Split
+from ..files import alone
 from ..mistakes import require
 from ..networks import Network
 from ..training import Method, Report, Trainer
@@ -41,6 +42,7 @@ def build_trainer(
     if config.start is not None:
         _begin_with(config.start, config, method, dataset)
     train, held_out = dataset.split("train", config.length), _held_out(dataset, config.length)
+    method.check_shape(train.shape)
     return Trainer(config.training, method, train, held_out, Run(folder).checkpoints, device, world, parallel)
 
 
@@ -100,9 +102,11 @@ def _train(
     """Apart from `train` so that everything that talks to other ranks is gone before they part."""
     trainer = build_trainer(config, folder, device, world, parallel)
     trainer.stop_asked = stop_asked
-    with world.first_only() as ours:
-        run = Run.start(folder, config) if ours else Run(folder)
     with ExitStack() as stack:
+        with world.first_only() as ours:
+            if ours:
+                stack.enter_context(alone(folder))
+            run = Run.start(folder, config) if ours else Run(folder)
         done = trainer.resume()
         vocabulary, facts = run.vocabulary, run.facts
         wanted = (metrics_file, *(SINKS[name] for name in log)) if world.first else ()

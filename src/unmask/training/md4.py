@@ -47,6 +47,8 @@ MASKS: dict[str, Callable[[Process, Spread, KLaw], Estimator]] = {
 POWERS: dict[str, Callable[[float], float]] = {"linear": lambda _: 1.0, "polynomial": lambda exponent: exponent}
 """The w of schedules 1 − t^w."""
 Exponents = tuple[tuple[int, float], ...]
+EXTREME = 1e6
+"""The largest exponent: such a token comes before all others."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,10 @@ class MD4Config(Needs):
         tokens, w = zip(*self.exponents, strict=True)
         once = len(set(tokens)) == len(tokens)
         require(once, "a token has two exponents", got=tokens, allowed="each token once", do="remove one")
-        require(min(w) > 0, "an exponent is not positive", got=min(w), allowed="> 0", do="raise it")
+        for value in w:
+            good = 1 / EXTREME <= value <= EXTREME
+            allowed = f"{1 / EXTREME:g}..{EXTREME:g}"
+            require(good, "an exponent is out of range", got=value, allowed=allowed, do="pass one within it")
 
     def law(self) -> KLaw:
         """q(k)."""

@@ -76,6 +76,9 @@ class Method(nn.Module, ABC):
         """The same draws, charged the way this method's model is bounded; MD4's way unless it says otherwise."""
         return estimator
 
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse rows of a shape that the method cannot be trained on."""
+
     def own_parameters(self) -> list[Tensor]:
         """What the method learns besides the network; it gets a learning rate of its own."""
         return []

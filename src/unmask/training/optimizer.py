@@ -38,6 +38,8 @@ class OptimizerConfig:
         require(known, "unknown optimiser", got=self.optimizer, allowed=", ".join(BUILDERS), do="name one of them")
         for value in (self.rate, self.muon_rate, self.schedule_rate):
             require(value > 0, "a learning rate is not positive", got=value, allowed="> 0", do="pass a positive rate")
+        good = all(0 <= beta < 1 for beta in self.betas)
+        require(good, "a beta is out of range", got=self.betas, allowed="0 <= beta < 1", do="use 0.9 and 0.99")
         require(
             self.weight_decay >= 0,
             "weight decay is negative",

@@ -3,6 +3,8 @@
 import glob
 import os
 import re
+import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -99,8 +101,16 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
         fail("the source is empty", got=where, allowed="at least one file", do="check the folder or the pattern")
     named_splits = _by_split(paths)
     if not named_splits:
+        return _opened(kind, paths, reading)
+    return _joined({split: _opened(kind, files, reading) for split, files in named_splits.items()})
+
+
+def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
+    try:
         return KINDS[kind](paths, reading)
-    return _joined({split: KINDS[kind](files, reading) for split, files in named_splits.items()})
+    except (NotADirectoryError, tarfile.TarError, zipfile.BadZipFile) as error:
+        do = "check the path, or name another --kind"
+        fail(f"{paths[0]} cannot be read", got=str(error).partition("\n")[0], allowed=f"files of {kind}", do=do)
 
 
 _SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}

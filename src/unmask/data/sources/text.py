@@ -173,7 +173,11 @@ class ParquetPart:
 
 
 def _parquet(path: Path) -> Any:
-    return extra("pyarrow.parquet", "parquet", "a Parquet file").ParquetFile(path)
+    library = extra("pyarrow.parquet", "parquet", "a Parquet file")
+    try:
+        return library.ParquetFile(path)
+    except ValueError as error:
+        fail(f"{path} is no Parquet file", got=error, allowed="one", do="name another --kind")
 
 
 def _field(record: dict[str, Any], name: str, path: Path) -> Any:
