@@ -13,7 +13,7 @@ import pytest
 from tests import processes
 from tests.small_models import trained
 from unmask.cli.main import main
-from unmask.data import Dataset
+from unmask.data import Dataset, Plan, prepare
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.training import OptimizerConfig
@@ -44,6 +44,23 @@ def test_subwords_have_bits_of_three_kinds(subwords, capsys):
     found = json.loads(out)
     assert found["bits_per_token"]["mean"] > found["bits_per_character"]["mean"]
     assert found["bits_per_character"]["mean"] == pytest.approx(found["bits_per_byte"]["mean"])  # plain English letters
+
+
+@pytest.mark.parametrize("vocabulary", ["bytes", "bpe:258"])
+def test_cut_characters_count_once(vocabulary, tmp_path):
+    """Windows of 7 tokens begin and end within characters of 2 and 3 bytes."""
+    text = "".join(np.random.default_rng(0).choice(list("éü日本a "), size=1500))
+    (tmp_path / "a.txt").write_text(text)
+    prepare(Plan(str(tmp_path / "a.txt"), vocabulary=vocabulary, length=7), tmp_path / "data")
+    run = Run.open(trained(tmp_path / "data", tmp_path / "run"))
+    found = evaluate(run, Evaluation("train", draws=1, repeats=2))
+    split, total = Dataset(tmp_path / "data").split("train"), float(found.scores.nats.sum())
+    whole = run.vocabulary.decode(split.stream(0, len(split) * 7))
+    exact = {"byte": len(whole.rstrip("\N{REPLACEMENT CHARACTER}").encode()), "character": len(whole)}
+    for unit, count in exact.items():
+        assert total / found.per_unit[unit].mean == pytest.approx(count, abs=2)  # of the last character
+    if vocabulary == "bytes":
+        assert found.per_unit["byte"] == found.per_token
 
 
 def test_compare_tells_apart_or_does_not(letters, capsys):

@@ -250,13 +250,21 @@ def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Eval
 
 
 def _units(model: Model, split: Split, scores: Scores, count: int) -> dict[str, NDArray[np.int64]]:
-    """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers."""
+    """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers.
+
+    A character that is cut belongs to the sequence that holds its first byte, so that none counts twice.
+    """
     if isinstance(model.vocabulary, Integers):
         return {"dimension": scores.tokens}
     texts = []
     for start in range(0, count, _PART):
         batch = split.read(np.arange(start, min(start + _PART, count)))
         valid = np.ones(batch.tokens.shape, dtype=bool) if batch.valid is None else batch.valid
-        texts += [model.vocabulary.decode(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
-    sizes = {"character": [len(text) for text in texts], "byte": [len(text.encode()) for text in texts]}
+        texts += [model.vocabulary.spelt(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
+    sizes = {"character": [_characters(text) for text in texts], "byte": [len(text) for text in texts]}
     return {unit: np.array(counts) for unit, counts in sizes.items()}
+
+
+def _characters(text: bytes) -> int:
+    """Of UTF-8: the bytes that do not go on with a character, 0b10……."""
+    return int((np.frombuffer(text, dtype=np.uint8) & 0xC0 != 0x80).sum())
