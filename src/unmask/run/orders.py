@@ -29,10 +29,11 @@ def order_interval(
     """Bits per token: the bound as a mean over orders, the tighter one from all of them together, one from the other
     side, and the exact chain rule from left to right.
     """
+    run = run.pinned()
     model = loaded(run, average=wanted.average)
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or _FEW)
-    settings = settings_of(run, wanted) | {"orders": orders, "sequences": count}
+    settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": count}
     name = f"orders-{wanted.split}-{fingerprint(settings)}"
     path = run.results / EVALS / f"{name}.json"
     if path.exists():
