@@ -134,17 +134,23 @@ ESTIMATORS: dict[str, Callable[[Process, Fit | None], Estimator]] = {
 """By name: stratified exact-k with k^-½ (the default), the same with a control variate, and the paper's low-discrepancy
 times with independent masks.
 """
+DEFAULT = "exact-k"
+
+Taken = Tensor | int
+"""The steps that a sampler takes: a grid, or so many on the uniform one."""
+
+
+def grid_of(steps: Taken) -> Tensor:
+    """Their times."""
+    return uniform_grid(steps) if isinstance(steps, int) else steps
 
 
 def estimator_for(
-    process: Process, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None
+    process: Process, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None
 ) -> Estimator:
-    """In continuous time, or, with `steps`, the bound of a sampler that takes these: a grid, or so many on the uniform
-    one.
-    """
+    """In continuous time, or, with `steps`, the bound of a sampler that takes these."""
     if steps is not None:
-        grid = uniform_grid(steps) if isinstance(steps, int) else steps
-        return at_steps(process, grid)
+        return at_steps(process, grid_of(steps))
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
     return ESTIMATORS[name](process, fit)
