@@ -9,13 +9,18 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from tests import processes
 from tests.small_models import trained
 from unmask.cli.main import main
+from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
+from unmask.evaluation import chain_rule
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
+from unmask.run.orders import order_interval
+from unmask.sampling import Predictor
 from unmask.training import OptimizerConfig
 
 
@@ -270,9 +275,25 @@ def test_orders_hold_the_likelihood_between_bounds(letters, capsys):
     assert found["tighter_bound"]["mean"] <= found["bound"]["mean"]
     assert found["other_side"]["mean"] < found["tighter_bound"]["mean"]
     assert found["left_to_right"]["mean"] < 3
+    assert [name for name, figure in found.items() if isinstance(figure, dict) and "monte_carlo" not in figure] == [
+        "tighter_bound",
+        "other_side",
+    ]
+    assert found["left_to_right"]["monte_carlo"] == 0  # nothing is drawn
     code, out, _ = command(capsys, *words)
     assert code == 0
     assert f"{found['tighter_bound']['mean']:.4f}" in out
+
+
+def test_the_bound_of_orders_has_their_error(letters):
+    """By hand: the spread over orders of each sequence, added up."""
+    found = order_interval(Run.open(letters), Evaluation("valid", sequences=20), 4)
+    model, split = load(letters), Dataset(letters.parent / "data").split("valid", 16)
+    tokens = torch.from_numpy(split.read(np.arange(20)).tokens)
+    predict = Predictor(model.network, model.process.mask_id)
+    nats = torch.stack([chain_rule(predict, model.process, tokens, Streams(0, torch.arange(20), k)) for k in range(4)])
+    error = (nats.var(0) / 4).sum().sqrt().item() / tokens.numel() / np.log(2)
+    assert found["bound"]["monte_carlo"] == pytest.approx(error)
 
 
 def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):
