@@ -76,6 +76,21 @@ def test_compare_tells_apart_or_does_not(letters, capsys):
     assert json.loads(out)["difference_bits_per_token"]["mean"] == 0
 
 
+def test_models_of_different_data_are_not_compared(letters, tmp_path, capsys):
+    """As many letters in as many rows, other ones; measured now, and read from what is written down."""
+    text = "".join(c + c.upper() for c in np.random.default_rng(1).choice(list("abcd"), size=4000))
+    (tmp_path / "a.txt").write_text(text)
+    prepare(Plan(str(tmp_path / "a.txt"), length=16), tmp_path / "data")
+    other = trained(tmp_path / "data", tmp_path / "run", steps=1)
+    for _ in range(2):
+        code, out, err = command(capsys, "compare", letters, other, "--split", "valid", "--sequences", 4)
+        assert code == 2
+        assert "the two were scored on different sequences" in err
+        assert (err.count("\n"), out) == (1, "")
+    code, _, _ = command(capsys, "compare", letters, other, "--split", "valid", "--data", tmp_path / "data")
+    assert code == 0
+
+
 def test_steps_and_targets(letters):
     run = Run.open(letters)
     few = evaluate(run, Evaluation("valid", steps=2, draws=8, repeats=8))

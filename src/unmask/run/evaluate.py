@@ -219,10 +219,10 @@ def _part(
     path = folder / f"part-{start:09d}-{end:09d}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as found:
-            return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]))
+            return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]), found["content"])
     scores = Scores.joined(_scores(model, split, estimator, wanted, start, end))
     with written_whole(path) as file:
-        np.savez(file, nats=scores.nats, error=scores.error, tokens=scores.tokens, calls=np.array(scores.calls))
+        np.savez(file, **vars(scores))
     return scores
 
 
