@@ -10,9 +10,10 @@ from tests.sampling.oracle import SCALAR, TABLE, N, V, law_with_steps, outcomes
 from tests.small_models import trained
 from unmask.baselines import BASELINES, AOARMConfig, SUNDAEConfig
 from unmask.cli.main import main
-from unmask.core import Streams, uniform_grid
+from unmask.core import Streams, cosine_grid, uniform_grid
 from unmask.networks import Past, TransformerConfig
-from unmask.run import load
+from unmask.run import Run, load
+from unmask.run.evaluate import Evaluation, evaluate
 from unmask.sampling import CAUSAL, SCORES, Predictor, sample
 from unmask.training import OptimizerConfig
 
@@ -33,6 +34,33 @@ def test_each_trains_evaluates_and_samples(method, letters, tmp_path, capsys):
     code, out, _ = command(capsys, "sample", folder, "-n", 2, "--steps", 4, "--json")
     assert code == 0
     assert len(json.loads(out)["texts"]) == 2
+
+
+@pytest.mark.parametrize("method", ["ar", "block"])
+@pytest.mark.parametrize("asked", [("--steps", 3), ("--estimator", "paper"), ("--estimator", "controlled")])
+def test_a_bound_of_its_own_is_the_only_one(method, asked, letters, tmp_path, capsys):
+    """What cannot be honoured is refused, before anything is computed."""
+    folder = trained(letters.parent / "data", tmp_path / "run", method, steps=1)
+    code, _, err = command(capsys, "eval", folder, "--split", "valid", *asked)
+    assert code == 2
+    assert "this method has a bound of its own: got the " in err
+    assert err.count("\n") == 1
+    assert not (folder / "evals").exists()
+
+
+def test_uniform_noise_has_a_bound_for_every_grid(letters, tmp_path):
+    """By default that of its training; another grid is another bound, and other estimators there are none."""
+    model = load(trained(letters.parent / "data", tmp_path / "run", "multinomial", steps=1))
+    own, same, few = (model.estimator(steps=steps).grid for steps in (None, 1000, cosine_grid(4)))
+    assert torch.equal(own, same)
+    assert torch.equal(few, cosine_grid(4))
+    run, how = Run.open(tmp_path / "run"), {"split": "valid", "sequences": 4, "draws": 2}
+    found = [evaluate(run, Evaluation(steps=steps, **how)).scores.nats for steps in (None, 1000, 2)]
+    assert (found[0] == found[1]).all()
+    assert (found[0] != found[2]).all()
+    for name in ("paper", "controlled"):
+        with pytest.raises(ValueError, match=f"got the estimator {name}"):
+            evaluate(run, Evaluation(estimator=name, **how))
 
 
 def test_the_list(capsys):

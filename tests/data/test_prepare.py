@@ -97,6 +97,17 @@ def test_a_finished_folder_is_left_alone(tmp_path):
         prepare(Plan(str(source)), tmp_path / "out")
 
 
+def test_the_identity_is_that_of_the_contents(tmp_path):
+    """Wherever they lie; rows that are cut elsewhere and hold the same tokens are other data."""
+    found = []
+    for number, lines in enumerate(("ab\nabc", "ab\nabc", "abc\nab", "ab\ncab")):
+        (tmp_path / f"{number}.txt").write_text(lines)
+        prepare(Plan(str(tmp_path / f"{number}.txt"), kind="lines", valid=0, test=0), tmp_path / str(number))
+        found.append(Dataset(tmp_path / str(number)).identity)
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     source = corpus(tmp_path / "a.smi", 500)
     (tmp_path / "out").mkdir()

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,34 @@ def test_text_survives_the_round_trip(vocabulary):
     assert np.array_equal(ids, vocabulary.encode(TEXT.encode()))
     assert ids.max() < vocabulary.size
     assert ids.dtype == vocabulary.dtype
+
+
+@every_vocabulary
+def test_bytes_are_the_same_however_the_ids_are_cut(vocabulary):
+    ids = np.append(vocabulary.encode(TEXT), vocabulary.eos_id)
+    for size in (1, 3, len(ids)):
+        pieces = [vocabulary.spelt(ids[start : start + size]) for start in range(0, len(ids), size)]
+        assert b"".join(pieces) == TEXT.encode()
+
+
+@given(st.lists(st.integers(0, 299)))
+def test_bytes_of_any_subwords_are_those_that_are_decoded(ids):
+    bpe = VOCABULARIES["bpe"]
+    assert bpe.spelt(ids).decode(errors="replace") == bpe.decode(ids)
+
+
+def test_bytes_of_tokens_that_were_added():
+    """A special token has none, another one those of its name; words without bytes of their own have the text's."""
+    tokenizer = tokenizers.Tokenizer.from_str(VOCABULARIES["bpe"]._document)
+    tokenizer.add_tokens(["日本 "])
+    tokenizer.add_special_tokens(["<|user|>"])
+    bpe = Subwords(tokenizer.to_str())
+    for text in ("a日本 b", "<|user|>a"):
+        assert bpe.spelt(bpe.encode(text)).decode() == bpe.decode(bpe.encode(text))
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"größer": 0, "als": 1, "?": 2}, unk_token="?"))  # noqa: S106
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    plain = Subwords(words.to_str())
+    assert plain.spelt(plain.encode("größer als")) == "größer als".encode()
 
 
 @every_vocabulary

@@ -9,13 +9,18 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from tests import processes
 from tests.small_models import trained
 from unmask.cli.main import main
-from unmask.data import Dataset
+from unmask.core import Streams
+from unmask.data import Dataset, Plan, prepare
+from unmask.evaluation import chain_rule
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
+from unmask.run.orders import order_interval
+from unmask.sampling import Predictor
 from unmask.training import OptimizerConfig
 
 
@@ -46,12 +51,44 @@ def test_subwords_have_bits_of_three_kinds(subwords, capsys):
     assert found["bits_per_character"]["mean"] == pytest.approx(found["bits_per_byte"]["mean"])  # plain English letters
 
 
+@pytest.mark.parametrize("vocabulary", ["bytes", "bpe:258"])
+def test_cut_characters_count_once(vocabulary, tmp_path):
+    """Windows of 7 tokens begin and end within characters of 2 and 3 bytes."""
+    text = "".join(np.random.default_rng(0).choice(list("éü日本a "), size=1500))
+    (tmp_path / "a.txt").write_text(text)
+    prepare(Plan(str(tmp_path / "a.txt"), vocabulary=vocabulary, length=7), tmp_path / "data")
+    run = Run.open(trained(tmp_path / "data", tmp_path / "run"))
+    found = evaluate(run, Evaluation("train", draws=1, repeats=2))
+    split, total = Dataset(tmp_path / "data").split("train"), float(found.scores.nats.sum())
+    whole = run.vocabulary.decode(split.stream(0, len(split) * 7))
+    exact = {"byte": len(whole.rstrip("\N{REPLACEMENT CHARACTER}").encode()), "character": len(whole)}
+    for unit, count in exact.items():
+        assert total / found.per_unit[unit].mean == pytest.approx(count, abs=2)  # of the last character
+    if vocabulary == "bytes":
+        assert found.per_unit["byte"] == found.per_token
+
+
 def test_compare_tells_apart_or_does_not(letters, capsys):
     code, out, _ = command(capsys, "compare", letters, letters, "--split", "valid")
     assert code == 0
     assert "not told apart" in out
     _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--json")
     assert json.loads(out)["difference_bits_per_token"]["mean"] == 0
+
+
+def test_models_of_different_data_are_not_compared(letters, tmp_path, capsys):
+    """As many letters in as many rows, other ones; measured now, and read from what is written down."""
+    text = "".join(c + c.upper() for c in np.random.default_rng(1).choice(list("abcd"), size=4000))
+    (tmp_path / "a.txt").write_text(text)
+    prepare(Plan(str(tmp_path / "a.txt"), length=16), tmp_path / "data")
+    other = trained(tmp_path / "data", tmp_path / "run", steps=1)
+    for _ in range(2):
+        code, out, err = command(capsys, "compare", letters, other, "--split", "valid", "--sequences", 4)
+        assert code == 2
+        assert "the two were scored on different sequences" in err
+        assert (err.count("\n"), out) == (1, "")
+    code, _, _ = command(capsys, "compare", letters, other, "--split", "valid", "--data", tmp_path / "data")
+    assert code == 0
 
 
 def test_steps_and_targets(letters):
@@ -70,7 +107,7 @@ def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
     run = Run.open(letters)
     wanted = Evaluation("train", sequences=40, seed=5)
     whole = evaluate(run, wanted)
-    folder = letters / "evals" / whole.name
+    folder = letters / "evals" / whole.name.removesuffix("-first-40")
     parts = sorted(folder.glob("part-*.npz"))
     assert len(parts) == 5
     before = {path: path.stat().st_mtime_ns for path in parts[:3]}
@@ -118,6 +155,8 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
     [
         (["eval", "RUN", "--split", "nope"], "has no split 'nope'"),
         (["eval", "RUN", "--repeats", "1"], "repeats is too small"),
+        (["eval", "RUN", "--sequences", "0"], "sequences is too small"),
+        (["eval", "RUN", "--steps", "8", "0"], "steps is too small"),
         (["eval", "RUN", "--target-error", "0"], "the target error is not positive"),
         (["eval", "nowhere"], "is not a run"),
         (["eval", "RUN", "--data", "OTHER"], "the data has another vocabulary than the model"),
@@ -251,9 +290,25 @@ def test_orders_hold_the_likelihood_between_bounds(letters, capsys):
     assert found["tighter_bound"]["mean"] <= found["bound"]["mean"]
     assert found["other_side"]["mean"] < found["tighter_bound"]["mean"]
     assert found["left_to_right"]["mean"] < 3
+    assert [name for name, figure in found.items() if isinstance(figure, dict) and "monte_carlo" not in figure] == [
+        "tighter_bound",
+        "other_side",
+    ]
+    assert found["left_to_right"]["monte_carlo"] == 0  # nothing is drawn
     code, out, _ = command(capsys, *words)
     assert code == 0
     assert f"{found['tighter_bound']['mean']:.4f}" in out
+
+
+def test_the_bound_of_orders_has_their_error(letters):
+    """By hand: the spread over orders of each sequence, added up."""
+    found = order_interval(Run.open(letters), Evaluation("valid", sequences=20), 4)
+    model, split = load(letters), Dataset(letters.parent / "data").split("valid", 16)
+    tokens = torch.from_numpy(split.read(np.arange(20)).tokens)
+    predict = Predictor(model.network, model.process.mask_id)
+    nats = torch.stack([chain_rule(predict, model.process, tokens, Streams(0, torch.arange(20), k)) for k in range(4)])
+    error = (nats.var(0) / 4).sum().sqrt().item() / tokens.numel() / np.log(2)
+    assert found["bound"]["monte_carlo"] == pytest.approx(error)
 
 
 def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):

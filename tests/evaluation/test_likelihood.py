@@ -99,6 +99,19 @@ def test_paired_differences_have_smaller_errors():
         compare(a, Scores(a.nats[:3], a.error[:3], a.tokens[:3], 0))
 
 
+def test_other_sequences_of_the_same_lengths_are_not_paired():
+    def scored(tokens, valid=None):
+        batch = Sequences(tokens, torch.arange(len(tokens)), valid)
+        return Scores.joined(score(LAW.denoiser(PROCESS), [batch], estimator_for(PROCESS), draws=1, repeats=2))
+
+    with pytest.raises(ValueError, match="different sequences: got 4 and 4 that are not the same"):
+        compare(scored(X[:4]), scored(X[[0, 1, 3, 2]]))
+    assert compare(scored(X[:4]), scored(X[:4].int())).mean == 0
+    short = torch.arange(N).expand(4, -1) < N - 1  # what comes after the end does not count
+    other = torch.where(short, X[:4], (X[:4] + 1) % V)
+    assert np.array_equal(scored(X[:4], short).content, scored(other, short).content)
+
+
 def test_target_error_is_reached():
     pilot = scores(wrong, draws=2, repeats=4)
     target = 0.004

@@ -14,7 +14,7 @@ from ..mistakes import require
 from ..networks import Network
 from ..sampling import CAUSAL
 from ..training import Needs
-from .drawn import Drawn
+from .drawn import OwnBound
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ARConfig(Needs):
         return Autoregressive(network)
 
 
-class Autoregressive(Drawn):
+class Autoregressive(OwnBound):
     """All tokens at once, each from those before it."""
 
     family = CAUSAL
@@ -64,7 +64,3 @@ class Autoregressive(Drawn):
         )
         rule = ChainRule(Process(Linear(), network.vocab_size))
         super().__init__(network, rule, rule)
-
-    def bound_of(self, estimator: Estimator) -> Estimator:
-        del estimator
-        return self.estimator()

@@ -17,7 +17,7 @@ from ..mistakes import require
 from ..networks import Network
 from ..sampling import BLOCKS
 from ..training import Needs
-from .drawn import Drawn
+from .drawn import OwnBound
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class BlockConfig(Needs):
         return BlockDiffusion(network)
 
 
-class BlockDiffusion(Drawn):
+class BlockDiffusion(OwnBound):
     """All blocks at once, each with the clean ones before it."""
 
     family = BLOCKS
@@ -105,7 +105,3 @@ class BlockDiffusion(Drawn):
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         _check_length(shape[0], self.network.block)
-
-    def bound_of(self, estimator: Estimator) -> Estimator:
-        del estimator
-        return self.estimator()

@@ -3,6 +3,8 @@
 from torch import Tensor
 
 from ..core import Estimator, Streams, low_variance
+from ..evaluation.likelihood import DEFAULT, Fit, Taken
+from ..mistakes import require
 from ..networks import Network
 from ..training import Method
 
@@ -38,3 +40,16 @@ class Drawn(Method):
     def record(self, accumulates: bool) -> None:
         if self._recordable:
             super().record(accumulates)
+
+
+class OwnBound(Drawn):
+    """One that is not bounded in MD4's way: the bound it has stands where the default is asked for, and no other can be
+    asked for.
+    """
+
+    def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
+        del fit
+        what, allowed = "this method has a bound of its own", "the default, which stands for it"
+        require(name == DEFAULT, what, got=f"the estimator {name}", allowed=allowed, do="leave the estimator out")
+        require(steps is None, what, got="the steps of a sampler", allowed=allowed, do="leave the steps out")
+        return self.estimator()

@@ -24,6 +24,7 @@ from ..core import (
     low_variance,
 )
 from ..core.numeric import softmax_dtype
+from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import MASKED, SCORES
@@ -74,5 +75,7 @@ class SEDD(Drawn):
         super().__init__(network, training, measuring)
         self.family = MASKED if config.constrained else SCORES
 
-    def bound_of(self, estimator: Estimator) -> Estimator:
+    def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
+        """The same draws, charged by the score entropy."""
+        estimator = super().bound(name, steps, fit)
         return ScoreEntropy(estimator) if self.family is SCORES else estimator

@@ -16,11 +16,12 @@ from ..core.grid import check_grid
 from ..core.numeric import softmax_dtype
 from ..core.points import Spread
 from ..core.uniform_noise import draw_noisy, log_reverse
+from ..evaluation.likelihood import DEFAULT, Fit, Taken, grid_of
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import UNIFORM
 from ..training import Needs
-from .drawn import Drawn
+from .drawn import OwnBound
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class MultinomialConfig(Needs):
         return Multinomial(network, self)
 
 
-class Multinomial(Drawn):
+class Multinomial(OwnBound):
     """Every token predicted from a sequence in which some are wrong."""
 
     family = UNIFORM
@@ -96,6 +97,7 @@ class Multinomial(Drawn):
         bound = UniformSteps(Process(Linear(), network.vocab_size), uniform_grid(config.num_steps))
         super().__init__(network, bound, bound, recordable=False)
 
-    def bound_of(self, estimator: Estimator) -> Estimator:
-        del estimator
-        return self.estimator()
+    def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
+        """Of the steps of its training, or of others."""
+        own = super().bound(name, fit=fit)
+        return own if steps is None else UniformSteps(own.process, grid_of(steps))

@@ -26,7 +26,8 @@ def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
     """Measure one model, in continuous time and with the numbers of steps that are wanted."""
     with joined("cuda" if torch.cuda.is_available() else "cpu") as world:
         console = Console(quiet=as_json or not world.first)
-        results = [_measured(model, one, console, world) for one in wanted]
+        backwards = [_measured(model, one, console, world) for one in reversed(wanted)]
+        results = backwards[::-1]  # steps that a model cannot be measured with are refused before anything is done
         if not world.first:
             return 0
         place = find(model).results / EVALS

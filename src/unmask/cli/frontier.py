@@ -73,14 +73,14 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
 
 def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
     """All points, by what fits the data; written to `place`, and not sampled again if they are there."""
-    found = find(name)
+    found = find(name).pinned()
     model = loaded(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
     count, do = len(held_out), "name another"
     require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
     data = samples_of(model, _rows(held_out, wanted.count))
     yardsticks = list(_yardsticks(model, train, data, by))
-    about = {"split": real.split, **asdict(by), "checkpoint": found.identity}
+    about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
     with bar(console, "samplers") as progress:
         return frontier(model, wanted, yardsticks, data, place, about, progress)

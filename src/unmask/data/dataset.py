@@ -1,6 +1,6 @@
 """Prepared data, read through memory maps: rows by number, batches by (seed, step)."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import digest
+from ..files import digest, fingerprint
 from ..mistakes import fail, require
 from . import vocabulary
 from .manifest import Manifest, SplitPart
@@ -41,6 +41,14 @@ class Dataset:
     def splits(self) -> list[str]:
         """The names of the splits."""
         return list(self.manifest.splits)
+
+    @cached_property
+    def identity(self) -> str:
+        """A short name of what the rows hold, wherever they came from: other contents in this folder have another."""
+        parts = self.manifest.splits.values()
+        beside = [name for part in parts for name in (part.lengths, part.labels) if name is not None]
+        content = asdict(replace(self.manifest, plan={}))  # with the hashes of the shards
+        return fingerprint([content, {name: digest(self.folder / name) for name in beside}])
 
     def split(self, name: str, length: int | None = None) -> "Split":
         """One split; packed data can be cut to any length."""
@@ -97,6 +105,11 @@ class Split:
     def __len__(self) -> int:
         """The number of rows; of packed data, the whole windows there are."""
         return self.tokens // self.length if self._packed else self._part.documents
+
+    @property
+    def identity(self) -> str:
+        """That of the data it is a part of."""
+        return self._dataset.identity
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:

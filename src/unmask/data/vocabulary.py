@@ -7,6 +7,7 @@ there is one, ends a document in packed data and fills the padding of shorter ro
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ class Vocabulary(ABC):
     @abstractmethod
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """Readable text for ids; the end-of-text token shows as nothing."""
+
+    def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
+        """The UTF-8 bytes that ids stand for. Ids that are bytes of characters may begin or end within one."""
+        return self.decode(ids).encode()
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -118,7 +123,11 @@ class Bytes(Vocabulary):
         return np.frombuffer(data, dtype=np.uint8).astype(self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        return bytes(i for i in np.asarray(ids).ravel().tolist() if i < 256).decode("utf-8", errors="replace")
+        return self.spelt(ids).decode("utf-8", errors="replace")
+
+    def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
+        flat = np.asarray(ids).ravel()
+        return flat[flat < 256].astype(np.uint8).tobytes()
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "bytes", "eos": self.eos_id is not None}
@@ -244,6 +253,20 @@ class Subwords(Vocabulary):
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         return str(self._tokenizer.decode(np.asarray(ids).ravel().tolist(), skip_special_tokens=True))
 
+    def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
+        """Token by token where the tokenizer is byte-level, else those of the decoded text."""
+        if self._pieces is None:
+            return super().spelt(ids)
+        return b"".join(self._pieces.get(i, b"") for i in np.asarray(ids).ravel().tolist())
+
+    @cached_property
+    def _pieces(self) -> dict[int, bytes] | None:
+        """The bytes of each token, special ones left out; None: tokens have none of their own."""
+        if (json.loads(self._document).get("decoder") or {}).get("type") != "ByteLevel":
+            return None
+        added, known = self._tokenizer.get_added_tokens_decoder(), self._tokenizer.get_vocab(with_added_tokens=True)
+        return {i: _bytes_of(token) for token, i in known.items() if i not in added or not added[i].special}
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": "subwords", "tokenizer": json.loads(self._document)}
 
@@ -252,6 +275,23 @@ class Subwords(Vocabulary):
 
     def __reduce__(self) -> Any:
         return Subwords, (self._document,)
+
+
+def _byte_level() -> dict[str, int]:
+    """How GPT-2 writes bytes as characters: what can be printed as itself, the others from 256 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTE_LEVEL = _byte_level()
+
+
+def _bytes_of(token: str) -> bytes:
+    """Of a byte-level token; one that was added as it is stands for itself."""
+    if all(c in _BYTE_LEVEL for c in token):
+        return bytes(_BYTE_LEVEL[c] for c in token)
+    return token.encode()
 
 
 def from_json(document: dict[str, Any]) -> Vocabulary:

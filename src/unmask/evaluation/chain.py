@@ -122,6 +122,7 @@ class Interval:
     elbo: Tensor
     """The mean over orders: the NELBO."""
     elbo_error: Tensor
+    """Its standard error over orders."""
     upper: Tensor
     """−log of the mean likelihood over K orders: at most the NELBO, and above −log p on average."""
     lower: Tensor

@@ -1,8 +1,9 @@
 """Likelihoods with error bars: the NELBO of sequences, and what it means in bits and perplexity."""
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -62,14 +63,17 @@ class Scores:
     """How many tokens count."""
     calls: int
     """Network calls in all."""
+    content: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    """A hash of each sequence's tokens; none where they are not known."""
 
     @classmethod
     def joined(cls, parts: Iterable["Scores"]) -> "Scores":
         """All parts, in their order."""
         found = list(parts)
         require(bool(found), "there is nothing to evaluate", got="no sequences", allowed="at least one", do="add data")
-        nats, error, tokens = (np.concatenate([getattr(p, n) for p in found]) for n in ("nats", "error", "tokens"))
-        return cls(nats, error, tokens, sum(p.calls for p in found))
+        names = ("nats", "error", "tokens", "content")
+        nats, error, tokens, content = (np.concatenate([getattr(p, n) for p in found]) for n in names)
+        return cls(nats, error, tokens, sum(p.calls for p in found), content)
 
 
 @dataclass(frozen=True)
@@ -146,17 +150,23 @@ ESTIMATORS: dict[str, Callable[[Process, Fit | None], Estimator]] = {
 """By name: stratified exact-k with k^-½ (the default), the same with a control variate, and the paper's low-discrepancy
 times with independent masks.
 """
+DEFAULT = "exact-k"
+
+Taken = Tensor | int
+"""The steps that a sampler takes: a grid, or so many on the uniform one."""
+
+
+def grid_of(steps: Taken) -> Tensor:
+    """Their times."""
+    return uniform_grid(steps) if isinstance(steps, int) else steps
 
 
 def estimator_for(
-    process: Process, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None
+    process: Process, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None
 ) -> Estimator:
-    """In continuous time, or, with `steps`, the bound of a sampler that takes these: a grid, or so many on the uniform
-    one.
-    """
+    """In continuous time, or, with `steps`, the bound of a sampler that takes these."""
     if steps is not None:
-        grid = uniform_grid(steps) if isinstance(steps, int) else steps
-        return at_steps(process, grid)
+        return at_steps(process, grid_of(steps))
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
     return ESTIMATORS[name](process, fit)
@@ -196,7 +206,16 @@ def score(
             found.standard_error.double().cpu().numpy(),
             counts.cpu().numpy(),
             len(batch.tokens) * draws * repeats,
+            _content(batch),
         )
+
+
+def _content(batch: Sequences) -> NDArray[np.uint64]:
+    """Of the tokens that count, whatever holds them and what they are padded with."""
+    rows = batch.tokens.long().cpu().numpy()
+    valid = np.ones(rows.shape, dtype=bool) if batch.valid is None else batch.valid.cpu().numpy()
+    kept = (row[keep].tobytes() for row, keep in zip(rows, valid, strict=True))
+    return np.array([int.from_bytes(hashlib.blake2b(row, digest_size=8).digest()) for row in kept], dtype=np.uint64)
 
 
 def repeats_for(pilot: Scores, repeats: int, sequences: int, target: float) -> int:
@@ -219,13 +238,10 @@ class Difference:
 
 def compare(a: Scores, b: Scores) -> Difference:
     """The paired difference: what is hard about a sequence, or about a mask, cancels."""
-    require(
-        len(a.nats) == len(b.nats) and bool((a.tokens == b.tokens).all()),
-        "the two were scored on different sequences",
-        got=f"{len(a.nats)} and {len(b.nats)}",
-        allowed="the same",
-        do="score them on the same split",
-    )
+    same = np.array_equal(a.tokens, b.tokens) and np.array_equal(a.content, b.content)
+    got = f"{len(a.nats)} and {len(b.nats)} that are not the same"
+    do = "score them on the same split of the same data"
+    require(same, "the two were scored on different sequences", got=got, allowed="the same", do=do)
     difference = per_unit(Scores(a.nats - b.nats, np.hypot(a.error, b.error), a.tokens, 0), a.tokens)
     apart = math.hypot(per_unit(a, a.tokens).error, per_unit(b, b.tokens).error)
     return Difference(difference.mean / math.log(2), difference.error / math.log(2), apart / math.log(2))

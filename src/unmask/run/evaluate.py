@@ -1,8 +1,9 @@
 """The likelihood of a split, written down as it goes: a stopped evaluation goes on where it was.
 
-RUN/evals/NAME/settings.json    what decides the figures
-RUN/evals/NAME/part-00000.npz   the scores of some sequences
-RUN/evals/NAME.json, .md, .png  the result
+RUN/evals/NAME/settings.json                  what decides the figures
+RUN/evals/NAME/part-000000000-000000256.npz   the scores of some sequences: the first, and the one after the last
+RUN/evals/NAME.json, .md, .png                the result
+RUN/evals/NAME-first-N.json, .md, .png        that of the first N sequences only
 
 Several ranks (`torchrun`) divide the parts among themselves; the folder of the run is theirs together.
 """
@@ -67,9 +68,10 @@ class Evaluation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("draws", 1), ("repeats", 2)):
+        for name, least in (("draws", 1), ("repeats", 2), ("sequences", 1), ("steps", 1)):
             value = getattr(self, name)
-            require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
+            good = value is None or value >= least
+            require(good, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
         known = ", ".join(GRIDS)
         require(self.grid in GRIDS, "unknown grid", got=self.grid, allowed=known, do="name one of them")
         target = self.target_error
@@ -88,6 +90,8 @@ class Result:
     """Nats."""
     per_unit: dict[str, Figure]
     """Nats per character and byte of text, per dimension of pictures and other numbers."""
+    of: int
+    """How many sequences the split has."""
 
     def bits(self) -> dict[str, Figure]:
         """Bits by unit."""
@@ -99,6 +103,7 @@ class Result:
         return {
             **self.settings,
             "sequences": len(self.scores.nats),
+            "of": self.of,
             "tokens": int(self.scores.tokens.sum()),
             "network_calls": self.scores.calls,
             "nats_per_token": asdict(self.per_token),
@@ -114,6 +119,7 @@ Progress = Callable[[int, int], None]
 def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = None, world: World = ALONE) -> Result:
     """The bound of a split under a run's model; finished parts are read, the others computed."""
     device = torch.device("cuda", world.local) if torch.cuda.is_available() else torch.device("cpu")
+    run = run.pinned(world)
     model = loaded(run, average=wanted.average, device=device)
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or len(split))
@@ -123,7 +129,7 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
         wanted = replace(wanted, draws=1, repeats=2, target_error=None)
     if wanted.target_error is not None:
         wanted = _with_repeats(model, split, estimator, wanted, count)
-    settings = settings_of(run, wanted)
+    settings = settings_of(run, wanted, split)
     name = f"{wanted.split}-{fingerprint(settings)}"
     folder = run.results / EVALS / name
     if world.first:
@@ -138,7 +144,8 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
     parts = (_part(folder, model, split, estimator, wanted, *part) for part in zip(starts, ends, strict=True))
     scores = Scores.joined(parts)
     units = {unit: per_unit(scores, counts) for unit, counts in _units(model, split, scores, count).items()}
-    result = Result(name, settings, scores, per_unit(scores, scores.tokens), units)
+    name = of_first(name, count, len(split))
+    result = Result(name, settings, scores, per_unit(scores, scores.tokens), units, len(split))
     if world.first:
         write_json(run.results / EVALS / f"{name}.json", result.document())
     return result
@@ -193,12 +200,17 @@ def rows_of(dataset: Dataset, facts: Facts, split: str) -> Split:
     return found
 
 
-def settings_of(run: ModelFolder, wanted: Evaluation) -> dict[str, Any]:
-    """What decides the figures, apart from the number of sequences."""
-    settings = asdict(wanted) | {"checkpoint": run.identity}
+def settings_of(run: ModelFolder, wanted: Evaluation, split: Split) -> dict[str, Any]:
+    """What decides the figures, apart from the number of sequences: a path does not say what the data is."""
+    settings = asdict(wanted) | {"content": split.identity, "checkpoint": run.identity}
     for name in ("sequences", "target_error"):
         settings.pop(name)
     return settings
+
+
+def of_first(name: str, count: int, of: int) -> str:
+    """The name of a result: that of the first few must not replace that of all."""
+    return name if count == of else f"{name}-first-{count}"
 
 
 def _part(
@@ -207,10 +219,10 @@ def _part(
     path = folder / f"part-{start:09d}-{end:09d}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as found:
-            return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]))
+            return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]), found["content"])
     scores = Scores.joined(_scores(model, split, estimator, wanted, start, end))
     with written_whole(path) as file:
-        np.savez(file, nats=scores.nats, error=scores.error, tokens=scores.tokens, calls=np.array(scores.calls))
+        np.savez(file, **vars(scores))
     return scores
 
 
@@ -232,13 +244,7 @@ def batches(model: Model, split: Split, start: int, end: int, size: int) -> Iter
     """Rows start..end of a split where the model is, at most `size` at a time."""
     for first in range(start, end, size):
         rows = np.arange(first, min(first + size, end))
-        batch = split.read(rows)
-        labels = batch.labels if model.network.classes else None
-        tokens, valid, label = (
-            None if array is None else torch.from_numpy(array).to(model.device)
-            for array in (batch.tokens, batch.valid, labels)
-        )
-        yield Sequences(tokens, torch.from_numpy(rows).to(model.device), valid, label)  # type: ignore[arg-type]
+        yield Sequences.read(split, rows, model.device, labels=model.network.classes > 0)
 
 
 def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Evaluation, count: int) -> Evaluation:
@@ -250,13 +256,21 @@ def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Eval
 
 
 def _units(model: Model, split: Split, scores: Scores, count: int) -> dict[str, NDArray[np.int64]]:
-    """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers."""
+    """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers.
+
+    A character that is cut belongs to the sequence that holds its first byte, so that none counts twice.
+    """
     if isinstance(model.vocabulary, Integers):
         return {"dimension": scores.tokens}
     texts = []
     for start in range(0, count, _PART):
         batch = split.read(np.arange(start, min(start + _PART, count)))
         valid = np.ones(batch.tokens.shape, dtype=bool) if batch.valid is None else batch.valid
-        texts += [model.vocabulary.decode(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
-    sizes = {"character": [len(text) for text in texts], "byte": [len(text.encode()) for text in texts]}
+        texts += [model.vocabulary.spelt(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
+    sizes = {"character": [_characters(text) for text in texts], "byte": [len(text) for text in texts]}
     return {unit: np.array(counts) for unit, counts in sizes.items()}
+
+
+def _characters(text: bytes) -> int:
+    """Of UTF-8: the bytes that do not go on with a character, 0b10……."""
+    return int((np.frombuffer(text, dtype=np.uint8) & 0xC0 != 0x80).sum())

@@ -18,9 +18,9 @@ README.md            its card
 import json
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..data.vocabulary import load as load_vocabulary
 from ..files import claim, digest, read_json, written_whole
 from ..mistakes import fail, require
 from ..training import checkpoint
+from ..training.world import ALONE, World
 from . import weights
 from .config import RunConfig
 from .weights import Tensors
@@ -77,6 +78,13 @@ class ModelFolder(ABC):
     @abstractmethod
     def identity(self) -> str | None:
         """Which weights these are; None if there are none yet."""
+
+    @abstractmethod
+    def pinned(self, world: World = ALONE) -> "ModelFolder":
+        """The same with the weights of now, whatever is trained later; several ranks take those that the first finds.
+
+        What is measured of a model is loaded and named by one of these.
+        """
 
     @property
     @abstractmethod
@@ -129,6 +137,9 @@ class ModelFolder(ABC):
 class Run(ModelFolder):
     """A folder made by training."""
 
+    at: str | None = None
+    """The name of the checkpoint that is meant; None: the newest or the best, as is asked."""
+
     @classmethod
     def open(cls, folder: Path | str) -> "Run":
         """An existing run."""
@@ -163,9 +174,15 @@ class Run(ModelFolder):
 
     @property
     def identity(self) -> str | None:
-        """The name of the newest checkpoint, if there is one."""
+        """The name of the checkpoint that is meant, or of the newest, if there is one."""
+        if self.at is not None:
+            return self.at
         path = checkpoint.newest(self.checkpoints)
         return None if path is None else path.name
+
+    def pinned(self, world: World = ALONE) -> "Run":
+        name = world.told(self.identity if world.first else None)
+        return self._fail_without() if name is None else replace(self, at=name)
 
     @property
     def results(self) -> Path:
@@ -181,11 +198,14 @@ class Run(ModelFolder):
             return checkpoint.load_weights(path, average)
 
     def chosen(self, best: bool = False) -> Path:
-        """The newest checkpoint, or the best."""
+        """The checkpoint that is meant; else the newest, or the best."""
+        if self.at is not None:
+            return self.checkpoints / self.at
         path = checkpoint.best(self.checkpoints) if best else checkpoint.newest(self.checkpoints)
-        if path is None:
-            fail(f"{self.folder} has no checkpoint yet", got="none", allowed="at least one", do="train first")
-        return path
+        return self._fail_without() if path is None else path
+
+    def _fail_without(self) -> NoReturn:
+        fail(f"{self.folder} has no checkpoint yet", got="none", allowed="at least one", do="train first")
 
     def metrics(self) -> list[dict[str, Any]]:
         """What was logged, a dict per step; a line that is only half there, the last while training goes on, is not."""
@@ -214,6 +234,11 @@ class Exported(ModelFolder):
     @property
     def identity(self) -> str:
         return f"sha256-{digest(self._file(WEIGHTS))[:16]}"
+
+    def pinned(self, world: World = ALONE) -> "Exported":
+        """Nobody trains it."""
+        del world
+        return self
 
     @property
     def results(self) -> Path:

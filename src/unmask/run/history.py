@@ -59,7 +59,8 @@ def _line(path: Path) -> str:
 
 
 def _choices(document: Document) -> str:
-    return f"{document['file']}: accuracy {document['accuracy']:.1%} ± {document['error']:.1%}"
+    share = f"{document['accuracy']:.1%} ± {document['error']:.1%}"
+    return f"{document['file']}: accuracy {share}{_first(document, 'questions')}"
 
 
 def _orders(document: Document) -> str:
@@ -76,7 +77,13 @@ def _zero_shot(document: Document) -> str:
 def _likelihood(document: Document) -> str:
     steps = "" if document["steps"] is None else f", {document['steps']:,} steps"
     data = "" if document["data"] is None else f" of {Path(document['data']).name}"
-    return f"{document['split']}{data}{steps}: {_bits(document['bits_per_token'])}"
+    return f"{document['split']}{data}{steps}: {_bits(document['bits_per_token'])}{_first(document, 'sequences')}"
+
+
+def _first(document: Document, what: str) -> str:
+    """How many were measured, where it was not all of them."""
+    count, of = document[what], document.get("of")  # of another version: it does not say
+    return "" if of in (None, count) else f", the first {count:,} of {of:,} {what}"
 
 
 def _bits(figure: Document) -> str:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..core import Estimator, Linear, Process, Streams, cosine_grid, uniform_grid
 from ..data.vocabulary import Vocabulary
-from ..evaluation import Sequences, estimator_for, score
-from ..evaluation.likelihood import Fit
+from ..evaluation import Sequences, score
+from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Halves, Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
@@ -89,9 +89,9 @@ class Model:
         """The name of the sampler that is meant."""
         return sampling.sampler or self.method.family.sampler
 
-    def estimator(self, name: str = "exact-k", steps: Tensor | int | None = None, fit: Fit | None = None) -> Estimator:
+    def estimator(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
         """What bounds the likelihood of this model (`evaluation.estimator_for`)."""
-        return self.method.bound_of(estimator_for(self.process, name, steps, fit))
+        return self.method.bound(name, steps, fit)
 
     @property
     def device(self) -> torch.device:

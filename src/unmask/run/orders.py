@@ -27,12 +27,14 @@ def order_interval(
     run: ModelFolder, wanted: Evaluation, orders: int, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Bits per token: the bound as a mean over orders, the tighter one from all of them together, one from the other
-    side, and the exact chain rule from left to right.
+    side, and the exact chain rule from left to right. What other orders would change is known of the first, and is
+    nothing for the last; the two between have no `monte_carlo`.
     """
+    run = run.pinned()
     model = loaded(run, average=wanted.average)
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or _FEW)
-    settings = settings_of(run, wanted) | {"orders": orders, "sequences": count}
+    settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": count}
     name = f"orders-{wanted.split}-{fingerprint(settings)}"
     path = run.results / EVALS / f"{name}.json"
     if path.exists():
@@ -41,9 +43,14 @@ def order_interval(
     require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
     rows = list(_bounds(model, split, count, orders, wanted.seed, progress))
     values, tokens = np.concatenate([r for r, _ in rows], axis=1), np.concatenate([t for _, t in rows])
-    figures = [_figure(nats, tokens) for nats in values]
-    names = ("bound", "tighter_bound", "other_side", "left_to_right")
-    document = settings | {"name": name} | {n: asdict(bits(f)) for n, f in zip(names, figures, strict=True)}
+    bound, error, tighter, other, straight = values
+    document = settings | {
+        "name": name,
+        "bound": _figure(bound, tokens, error),
+        "tighter_bound": _figure(tighter, tokens),
+        "other_side": _figure(other, tokens),
+        "left_to_right": _figure(straight, tokens, np.zeros_like(straight)),
+    }
     write_json(path, document)
     return document
 
@@ -51,7 +58,7 @@ def order_interval(
 def _bounds(
     model: Model, split: Any, count: int, orders: int, seed: int, progress: Progress | None
 ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Nats [4, B] of some sequences, and their tokens [B]."""
+    """Nats [5, B] of some sequences, the bound with its error and the other three, and their tokens [B]."""
     for batch in batches(model, split, 0, count, _TOGETHER):
         require(
             batch.valid is None or bool(batch.valid.all()),
@@ -67,9 +74,16 @@ def _bounds(
         done = int(batch.index[-1]) + 1
         if progress is not None:
             progress(done, count)
-        nats = torch.stack([found.elbo, found.upper, found.lower, straight]).numpy()
+        nats = torch.stack([found.elbo, found.elbo_error, found.upper, found.lower, straight]).numpy()
         yield nats, np.full(len(batch.tokens), batch.tokens[0].numel())
 
 
-def _figure(nats: np.ndarray[Any, Any], tokens: np.ndarray[Any, Any]) -> Figure:
-    return per_unit(Scores(nats, np.zeros(len(nats)), tokens, 0), tokens)
+def _figure(
+    nats: np.ndarray[Any, Any], tokens: np.ndarray[Any, Any], error: np.ndarray[Any, Any] | None = None
+) -> dict[str, float]:
+    """As JSON. error: of the random orders [B]; None: not known."""
+    found: Figure = per_unit(Scores(nats, np.zeros(len(nats)) if error is None else error, tokens, 0), tokens)
+    document = asdict(bits(found))
+    if error is None:
+        del document["monte_carlo"]
+    return document

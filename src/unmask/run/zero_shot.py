@@ -31,7 +31,7 @@ from ..evaluation.sets import Text
 from ..files import digest, fingerprint, write_json, written_whole
 from ..mistakes import require
 from ..training import charge_chunks
-from .evaluate import Evaluation, Progress
+from .evaluate import Evaluation, Progress, of_first
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
 
@@ -125,11 +125,15 @@ class ZeroShots:
         how = asdict(self.how)
         kept = ("estimator", "draws", "repeats", "steps", "average", "seed")
         chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences}
-        return wanted.settings() | chosen | {"checkpoint": self.run.identity}
+        return wanted.settings() | chosen | {"checkpoint": self._pinned.identity}
+
+    @cached_property
+    def _pinned(self) -> ModelFolder:
+        return self.run.pinned()
 
     @cached_property
     def _model(self) -> Model:
-        return loaded(self.run, average=self.how.average)
+        return loaded(self._pinned, average=self.how.average)
 
 
 def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
@@ -142,7 +146,8 @@ def choices(
     """Accuracy on a file of questions, two groups of `draws` for each ending, and where it is kept; finished parts are
     read, the others computed.
     """
-    questions = list(read_questions(file))[: how.sequences]
+    run, every = run.pinned(), list(read_questions(file))
+    questions = every[: how.sequences]
     settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
     settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.identity}
     folder = run.results / EVALS / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
@@ -152,8 +157,8 @@ def choices(
         answered += _answers(model, questions[start : start + _QUESTIONS], start, settings, folder)
         if progress is not None:
             progress(len(answered), len(questions))
-    found, result = accuracy(answered), folder.with_suffix(".json")
-    write_json(result, settings | asdict(found))
+    found, result = accuracy(answered), folder.with_name(f"{of_first(folder.name, len(questions), len(every))}.json")
+    write_json(result, settings | asdict(found) | {"of": len(every)})
     return result, found
 
 

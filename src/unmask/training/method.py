@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..core import Draw, Estimator, Streams, paired, stratified
 from ..core.points import Spread
+from ..evaluation.likelihood import DEFAULT, Fit, Taken, estimator_for
 from ..networks import Network
 from ..networks.network import Dropout, compiled
 from ..sampling import MASKED, Family
@@ -72,9 +73,11 @@ class Method(nn.Module, ABC):
     def estimator(self) -> Estimator:
         """What measures the bound, with little variance and whatever was trained on; its process is the model's."""
 
-    def bound_of(self, estimator: Estimator) -> Estimator:
-        """The same draws, charged the way this method's model is bounded; MD4's way unless it says otherwise."""
-        return estimator
+    def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
+        """What bounds this method's model in the way that is asked for: MD4's (`estimator_for`) unless it says
+        otherwise. What it cannot be measured by is refused.
+        """
+        return estimator_for(self.estimator().process, name, steps, fit)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse rows of a shape that the method cannot be trained on."""
