@@ -287,6 +287,28 @@ def test_guidance_within_a_sampler():
     assert Guidance(3.0, guide(1).without, rising=True).strengths(torch.tensor([1.0, 0.5, 0.0])).tolist() == [1, 2, 3]
 
 
+def test_gradients_are_off_only_while_a_frame_is_made():
+    """Two trajectories read by turns, one of them left early, must leave the reader's own setting as it was."""
+    inside = []
+
+    def denoise(x, t, condition=None):
+        inside.append(torch.is_grad_enabled())
+        return LAW.denoiser(PROCESS)(x, t, condition)
+
+    def begin():
+        return trajectory(Predictor(denoise, V), PROCESS, torch.full((2, N), V), uniform_grid(4), Streams(0, 2))
+
+    first, second = begin(), begin()
+    for _ in zip(first, second, range(3), strict=False):
+        assert torch.is_grad_enabled()
+    for _ in first:
+        assert torch.is_grad_enabled()
+    del first, second
+    assert torch.is_grad_enabled()
+    assert inside
+    assert not any(inside)
+
+
 def test_networks_that_see_the_time_are_shown_it():
     shown = []
 

@@ -85,10 +85,10 @@ def _completed(run: Run) -> Run:
     return completed
 
 
+@torch.no_grad()  # while a frame is made, not while its reader looks at it
 def _frames(start: Frame, rest: Iterator[Frame]) -> Iterator[Frame]:
-    with torch.no_grad():
-        yield start
-        yield from rest
+    yield start
+    yield from rest
 
 
 def sample(
