@@ -99,7 +99,7 @@ def learned_w(result: dict[str, Any]) -> Any:
 
 
 KINDS: dict[str, Sequence[str]] = {
-    "the model's law, in steps": ("ancestral", "analytic", "two-step", "joint", "euler", "tau-leaping", "halton"),
+    "in steps": ("ancestral", "analytic", "two-step", "joint", "euler", "tau-leaping", "halton"),
     "one by one, and drafts": ("ancestral", "first-hitting", "speculative", "left-to-right"),
     "what is sure first": ("ancestral", "confidence", "margin", "entropy", "entropy-bounded", "threshold"),
     "hidden again": (

@@ -160,6 +160,38 @@ def test_draws_follow_the_matrices(process):
                 assert chi_square(counts[possible], law[possible]) > level, name
 
 
+class Given:
+    """Streams of one sample that give these uniforms, then halves."""
+
+    def __init__(self, u):
+        self.u = [u]
+
+    def __len__(self):
+        return 1
+
+    def uniform(self, *shape):
+        return (self.u.pop() if self.u else torch.full(shape, 0.5, dtype=torch.float64)).view(1, *shape)
+
+
+@pytest.mark.parametrize("steps", [2, 1_000, 1_000_000])
+def test_fine_grids_keep_the_chance_to_reveal(steps):
+    """float32 logits and a schedule for each token: the chance lies within 1e-5 of its float64 value, of 1e-6 too."""
+    rows, vocab_size, t = 300, 50, column(0.5)
+    s = t - 0.5 / steps
+    process = Process(TokenPolynomial(torch.linspace(0.5, 2.0, vocab_size, dtype=torch.float64)), vocab_size)
+    logits = 3 * torch.randn(rows, vocab_size, generator=torch.Generator().manual_seed(0))
+    x_t = torch.full((1, rows), vocab_size)
+    chance = process.unmask_prob(torch.arange(vocab_size)[None], s, t)
+    exact = (logits.double().softmax(-1) * chance).sum(-1)
+    revealed = [
+        process.draw_reverse(x_t, logits, s, t, Given(exact * nearly)) < vocab_size for nearly in (1 - 1e-5, 1 + 1e-5)
+    ]
+    assert revealed[0].all()
+    assert not revealed[1].any()
+    largest = torch.full((rows,), 1 - 2.0**-53, dtype=torch.float64)
+    assert (process.draw_reverse(x_t, logits, 0 * t, t, Given(largest)) < vocab_size).all()  # the last step leaves none
+
+
 def test_any_shape_and_padding():
     process, shape = Process(Linear(), 5), (6, 2, 3, 4)
     x_0 = (Streams(0, 6).uniform(2, 3, 4) * 5).long()

@@ -1,8 +1,10 @@
 """Small laws with exact denoisers, and the exact law of a T-step sampler by enumeration."""
 
 import itertools
+import math
 
 import torch
+from torch.nn.functional import one_hot
 
 from unmask.core import Linear, Process, TokenPolynomial
 from unmask.core.exact import MarkovLaw, TableLaw
@@ -28,40 +30,51 @@ def outcomes(law=TABLE):
     return x, law.log_prob(x).exp()
 
 
-def law_with_steps(process, denoiser, grid, chance=None):
+def disagreeing(x, t, condition=None):
+    """A denoiser whose predictions no law has: what it says of all depends on the order.
+
+    A bit repeats the one before it in 9 of 10 cases where that is visible, and is a coin where it is not; the first bit
+    is 1 in 9 of 10 cases where the second is visible.
+    """
+    del t, condition
+    sign = torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64)
+    known = torch.cat([(x[:, 1:2] != V).double(), sign[x[:, :-1]]], 1)
+    return torch.stack([torch.zeros_like(known), math.log(9) * known], -1)
+
+
+def law_with_steps(process, denoiser, grid, chance=None, hide=None):
     """The probabilities of all sequences under a sampler that walks along the grid, by summing over all paths.
 
-    chance(s, t): of a masked position to be revealed, where that is not the process's own; what is masked at the end is
-    drawn in one more step.
+    chance(s, t): of a masked position to be revealed, where that is not the process's own; hide(s, t): of a revealed
+    one to be hidden again; what is masked at the end is drawn in one more step.
     """
     states = torch.tensor(list(itertools.product(range(V + 1), repeat=N)))
     mass = torch.zeros(len(states), dtype=torch.float64)
     mass[-1] = 1
+    itself, hidden_again = (one_hot(x, V + 1).double() for x in (states, torch.full_like(states, V)))
     for t, s in [*itertools.pairwise(grid.tolist()), (grid[-1].item(), None)]:
         now = torch.full((len(states),), float(t), dtype=torch.float64)
         log_mu = denoiser(states, now).log_softmax(-1)
         if s is None:
-            stay, reveal = torch.zeros(len(states), N), log_mu.exp()
+            stay, reveal, hidden = torch.zeros(states.shape), log_mu.exp(), torch.zeros(1)
         else:
-            stay, reveal = kernel(process, log_mu, torch.full_like(now, float(s)), now, chance)
-        moved = torch.zeros_like(mass)
-        for i, state in enumerate(states):
-            if mass[i] == 0:
-                continue
-            options = [
-                [(v, reveal[i, n, v]) for v in range(V)] + [(V, stay[i, n])]
-                if state[n] == V
-                else [(int(state[n]), 1.0)]
-                for n in range(N)
-            ]
-            for combination in itertools.product(*options):
-                index = 0
-                weight = mass[i]
-                for v, p in combination:
-                    index, weight = index * (V + 1) + v, weight * p
-                moved[index] += weight
-        mass = moved
+            then = torch.full_like(now, float(s))
+            stay, reveal = kernel(process, log_mu, then, now, chance)
+            hidden = torch.zeros(1) if hide is None else hide(then, now)
+        masked = torch.cat([reveal, stay[..., None]], -1)
+        visible = torch.lerp(itself, hidden_again, hidden[:, None, None].double())
+        step = torch.where((states == V)[..., None], masked, visible)  # [S, N, V+1]
+        mass = mass @ torch.stack([step[:, n, states[:, n]] for n in range(N)]).prod(0)
     return mass.view([V + 1] * N)[:V, :V, :V].flatten()
+
+
+def law_in_order(denoiser):
+    """The chain rule from left to right, Π_n μ_n(x_n | x_<n)."""
+    x, product = outcomes()[0], 1.0
+    for n in range(N):
+        shown = x.masked_fill(torch.arange(N) >= n, V)
+        product = product * denoiser(shown, torch.full((len(x),), 0.5)).softmax(-1)[torch.arange(len(x)), n, x[:, n]]
+    return product
 
 
 def law_of_race(w, denoiser):

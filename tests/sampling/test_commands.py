@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import unmask
 from tests import processes
@@ -53,6 +54,17 @@ def test_prompts_of_several_lengths_in_one_call(letters):
     assert filled[1].startswith("aA")
     assert filled[1].endswith("dD")
     assert model.infill(prompts[:1], steps=8, seed=5) == filled[:1]  # the others do not matter
+
+
+def test_frames_leave_the_readers_precision_alone(letters):
+    """On a CPU the network computes in float32, also where the one who reads the frames does not."""
+    model = unmask.load(letters)
+    x, how = model.blank(2, 0), Sampling(steps=4)
+    plain = [frame.tokens for frame in model.frames(x, how)]
+    with torch.autocast("cpu", torch.bfloat16):
+        for frame, tokens in zip(model.frames(x, how), plain, strict=True):
+            assert torch.is_autocast_enabled("cpu")
+            assert torch.equal(frame.tokens, tokens)
 
 
 def test_longer_than_trained(letters):

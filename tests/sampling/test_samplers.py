@@ -222,6 +222,33 @@ def test_blocks_fill_what_is_longer_than_the_window():
         assert torch.equal(after.tokens[revealed], before.tokens[revealed])
 
 
+@pytest.mark.parametrize("name", ["ancestral", "tau-leaping"])
+def test_what_is_left_over_is_drawn_block_by_block(name):
+    """This schedule ends with many positions masked: the network is asked about them within their window, before the
+    next one begins.
+    """
+    process, widths = Process(Shifted(Linear(), 0.4), V), []
+
+    def denoise(x, t, condition=None):
+        widths.append(x.shape[1])
+        return LAW.denoiser(process)(x, t, condition)
+
+    x = torch.full((3, 29), V)
+    for frame in trajectory(Predictor(denoise, V), process, x, uniform_grid(8), Streams(0, 3), name, window=N):
+        if (frame.tokens[:, N:] < V).any():
+            assert (frame.tokens[:, :N] < V).all()
+    assert (frame.tokens < V).all()
+    assert set(widths) == {N}
+
+
+def test_rows_that_fit_need_no_context():
+    x, grid = torch.full((2, 1), V), uniform_grid(3)
+    whole = sample(predictor(), PROCESS, x, grid, Streams(0, 2)).tokens
+    assert torch.equal(sample(predictor(), PROCESS, x, grid, Streams(0, 2), window=1).tokens, whole)
+    with pytest.raises(ValueError, match="leaves no context"):
+        sample(predictor(), PROCESS, torch.full((2, 2), V), grid, Streams(0, 2), window=1)
+
+
 def test_halton_covers_every_position_once():
     for shape in ((16,), (5, 7), (8, 8, 3)):
         ranks = halton_ranks(shape)
@@ -258,6 +285,28 @@ def test_guidance_within_a_sampler():
     assert torch.equal(tokens(label, guide(0.0)), tokens(none))
     assert not torch.equal(tokens(label, guide(6.0)), tokens(label))
     assert Guidance(3.0, guide(1).without, rising=True).strengths(torch.tensor([1.0, 0.5, 0.0])).tolist() == [1, 2, 3]
+
+
+def test_gradients_are_off_only_while_a_frame_is_made():
+    """Two trajectories read by turns, one of them left early, must leave the reader's own setting as it was."""
+    inside = []
+
+    def denoise(x, t, condition=None):
+        inside.append(torch.is_grad_enabled())
+        return LAW.denoiser(PROCESS)(x, t, condition)
+
+    def begin():
+        return trajectory(Predictor(denoise, V), PROCESS, torch.full((2, N), V), uniform_grid(4), Streams(0, 2))
+
+    first, second = begin(), begin()
+    for _ in zip(first, second, range(3), strict=False):
+        assert torch.is_grad_enabled()
+    for _ in first:
+        assert torch.is_grad_enabled()
+    del first, second
+    assert torch.is_grad_enabled()
+    assert inside
+    assert not any(inside)
 
 
 def test_networks_that_see_the_time_are_shown_it():

@@ -1,11 +1,11 @@
 """The one place where a token is drawn.
 
 A draw inverts the distribution function: float32 softmax, float64 cumulative sum, one float64 uniform.
-Every token keeps its probability to float32 precision, however rare. The draw that the literature uses,
-one float32 Gumbel-max over the tokens *and* the mask, cannot do that: a float32 uniform is a multiple of
-2^-24, so a Gumbel never exceeds 24 log 2, and a token whose odds against the mask are below 2^-24 is
-never drawn (App. G of the paper noticed it as an "implicit top-p"). It is kept as
-`legacy_joint_gumbel`, to reproduce old results and to be tested against.
+Every token keeps its probability to float32 precision, down to about 2^-53, the spacing of the uniform.
+The draw that the literature uses, one float32 Gumbel-max over the tokens *and* the mask, cannot do that:
+a float32 uniform is a multiple of 2^-24, so a Gumbel never exceeds 24 log 2, and a token whose odds
+against the mask are below 2^-24 is never drawn (App. G of the paper noticed it as an "implicit top-p").
+It is kept as `legacy_joint_gumbel`, to reproduce old results and to be tested against.
 """
 
 import torch
@@ -67,6 +67,7 @@ def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     if temperature == 0:
         best = logits.argmax(-1, keepdim=True)
         return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
+    logits = logits.to(softmax_dtype(logits))  # a quotient of bfloat16 would be rounded to 8 bits
     return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 

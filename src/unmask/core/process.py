@@ -155,7 +155,8 @@ class Process:
         where, what = self._uniform(x_t, streams), self._uniform(x_t, streams)
         if self.schedule.per_token:
             logits, log_stay = self.reverse_kernel(logits, mask, s, t)
-            unmask_prob = -torch.expm1(log_stay.double())
+            # from the odds: both sums keep their digits, 1 − p(x_s = m) would lose those of a fine grid
+            unmask_prob = (logits.logsumexp(-1).double() - log_stay.double()).sigmoid()
         else:  # the chance does not depend on what is revealed: no need to look at the logits
             unmask_prob = self.unmask_prob(x_t, s, t)[mask]
             checks.logits(logits, len(unmask_prob), self.vocab_size)

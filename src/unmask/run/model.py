@@ -196,10 +196,18 @@ class Model:
         streams = Streams(sampling.seed, index.to(self.device)).fork("sample")
         window = self.facts.shape[0] if len(self.facts.shape) == 1 and not self.rows else None
         grid = GRIDS[kind](sampling.steps)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            yield from trajectory(
-                predict, process, x, grid, streams, self.sampler(sampling), window=window, **sampling.options
-            )
+        name, options = self.sampler(sampling), sampling.options
+        yield from self._mixed(trajectory(predict, process, x, grid, streams, name, window=window, **options))
+
+    def _mixed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """The frames, made in bfloat16 on a GPU; what the reader does in between stays as it is."""
+        kind = self.device.type
+        while True:
+            with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+                frame = next(frames, None)
+            if frame is None:
+                return
+            yield frame
 
     # -------------------------------------------------------------------------------------- what to fill
 

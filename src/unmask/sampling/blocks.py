@@ -13,20 +13,12 @@ from .predict import Predictor
 from .samplers import Run
 
 
-def in_blocks(run: Run, window: int, stride: int | None = None) -> Run:
+def in_blocks(run: Run, window: int) -> Run:
     """A sampler for rows [B, L] of any length, from one for `window` positions (semi-autoregressive).
 
-    The first window is filled, then `stride` new positions at a time (half a window unless given), each block
-    seeing the window − stride positions before it. Rows that fit are left to the sampler itself.
+    The first window is filled, then half a window of new positions at a time, each block seeing what comes before it
+    in the window. Rows that fit are left to the sampler itself.
     """
-    stride = stride or max(1, window // 2)
-    require(
-        1 <= stride < window,
-        "the stride does not fit the window",
-        got=f"{stride} of {window}",
-        allowed=f"1..{window - 1}",
-        do="leave some context",
-    )
 
     def blocks(
         predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, **options: Any
@@ -34,8 +26,15 @@ def in_blocks(run: Run, window: int, stride: int | None = None) -> Run:
         if x.shape[1] <= window:
             yield from run(predict, process, x, grid, streams, **options)
             return
+        require(
+            window >= 2,
+            "the window leaves no context for longer rows",
+            got=window,
+            allowed="an integer >= 2",
+            do="sample rows that fit",
+        )
         step = 0
-        ends = [*range(window, x.shape[1], stride), x.shape[1]]
+        ends = [*range(window, x.shape[1], window // 2), x.shape[1]]
         for block, end in enumerate(ends):
             inside = slice(end - window, end)
             own = streams.fork(f"block {block}")

@@ -78,7 +78,10 @@ def left_to_right(predict: Predictor, process: Process, x: Tensor, grid: Tensor,
 
 
 def halton(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Along a Halton sequence: positions revealed together lie far apart, in images and in sequences."""
+    """Along a Halton sequence: positions revealed together lie far apart, in images and in sequences.
+
+    With a step for each position the order is fixed, which a perfect denoiser does not mind.
+    """
     rank = halton_ranks(tuple(x.shape[1:])).to(x.device).view(x.shape[1:])
     check_grid(grid)
     start = number(x == process.mask_id)

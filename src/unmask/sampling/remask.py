@@ -3,6 +3,9 @@
 Per step from t to s, with σ ≤ min(1, (1−α_s)/α_t): a revealed position is hidden with chance σ, a masked one is
 revealed with chance (α_s − (1−σ) α_t)/(1−α_t). So much is masked as without: α_t (1−σ) + α_s − (1−σ) α_t = α_s.
 What was given at the start is never touched.
+
+For a perfect denoiser, hiding and revealing one at a time leaves the law as it is: with many steps, whose σ shrinks,
+these samplers near it. A trained one's predictions differ from order to order, and then they have a law of their own.
 """
 
 from collections.abc import Callable, Iterator
@@ -96,7 +99,10 @@ def remask_loop(
     off: float = 0.05,
     hold: float = 0.9,
 ) -> Iterator[Frame]:
-    """Unmask until α = hold, stay there hiding and revealing a share η per step while off < t ≤ on, then finish."""
+    """Unmask until α = hold, stay there hiding and revealing a share η per step while off < t ≤ on, then finish.
+
+    The share does not shrink with the step, so that some positions are always revealed together: biased.
+    """
     ordered = 0 < off < on < 1 and 0 < hold < 1
     got = f"on {on}, off {off}, hold {hold}"
     allowed = "0 < off < on < 1 and 0 < hold < 1"

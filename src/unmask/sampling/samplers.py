@@ -28,7 +28,7 @@ class Sampler:
 
     run: Run
     law: str
-    """What it does to the law of the model, one of `LAWS`."""
+    """What it does to the law of the model, one of `LAWS`; `law_of` a family of models may say more."""
     summary: str
     schedules: str = SCALAR
     """Which it is defined for: any, scalar, or polynomial ones."""
@@ -47,16 +47,22 @@ class Sampler:
         found = inspect.signature(self.run).parameters.values()
         return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
+    def law_of(self, family: Family) -> str:
+        """What it does to the law of such a model; one that reads in order has no other order to disagree with."""
+        return EXACT if family is CAUSAL else self.law
+
     def fits(self, schedule: Schedule) -> bool:
         """Whether it is defined for this schedule."""
         return {ANY: True, SCALAR: not schedule.per_token, POLYNOMIAL: hasattr(schedule, "w")}[self.schedules]
 
 
 EXACT, STEPS, NEARS, BIASED = "exact", "exact for T steps", "nears exact as T grows", "biased"
+PERFECT = "right for a perfect denoiser"
 LAWS = {
     EXACT: "the law of the model",
     STEPS: "the law of the model with T steps, which nears the model's own as T grows",
     NEARS: "an approximation of it that is right in the limit of many steps",
+    PERFECT: "the law of the model, with many steps, only if its predictions agree in every order, as true ones do",
     BIASED: "another law: faster, or better-looking, than the model is",
 }
 """What the words mean."""
@@ -85,12 +91,12 @@ SAMPLERS: dict[str, Sampler] = {
     "entropy": Sampler(order.entropy, BIASED, "where the network is least uncertain"),
     "left-to-right": Sampler(
         order.left_to_right,
-        EXACT,
-        "one token at a time, the first masked; for models that read in order",
+        PERFECT,
+        "one token at a time, the first masked; exact for models that read in order",
         grid=False,
         families=(MASKED, SCORES, CAUSAL),
     ),
-    "halton": Sampler(order.halton, NEARS, "positions far apart, in a fixed order; exact with a step for each"),
+    "halton": Sampler(order.halton, PERFECT, "positions far apart, in a fixed order"),
     "entropy-bounded": Sampler(adaptive.entropy_bounded, BIASED, "as many at once as their entropy allows", grid=False),
     "threshold": Sampler(adaptive.threshold, BIASED, "all that are nearly certain, at least one", grid=False),
     "block-wise": Sampler(
@@ -107,13 +113,13 @@ SAMPLERS: dict[str, Sampler] = {
         settles=False,
     ),
     "remask-cap": Sampler(
-        remask.remask_cap, NEARS, "ReMDM: hides a share η again, to mend early mistakes", settles=False
+        remask.remask_cap, PERFECT, "ReMDM: hides a share η again, to mend early mistakes", settles=False
     ),
-    "remask-rescale": Sampler(remask.remask_rescale, NEARS, "ReMDM: η of the largest share", settles=False),
+    "remask-rescale": Sampler(remask.remask_rescale, PERFECT, "ReMDM: η of the largest share", settles=False),
     "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: hides doubtful tokens again", settles=False),
-    "remask-loop": Sampler(remask.remask_loop, NEARS, "ReMDM: unmask most, mend for a while, finish", settles=False),
-    "forward-backward": Sampler(remask.forward_backward, NEARS, "a step back for every step forward", settles=False),
-    "dfm-corrector": Sampler(remask.dfm_corrector, NEARS, "discrete flow matching's corrector", settles=False),
+    "remask-loop": Sampler(remask.remask_loop, BIASED, "ReMDM: unmask most, mend for a while, finish", settles=False),
+    "forward-backward": Sampler(remask.forward_backward, PERFECT, "a step back for every step forward", settles=False),
+    "dfm-corrector": Sampler(remask.dfm_corrector, PERFECT, "discrete flow matching's corrector", settles=False),
 }
 
 

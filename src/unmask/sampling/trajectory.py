@@ -13,7 +13,7 @@ from .blocks import in_blocks
 from .family import BLOCKS, CAUSAL
 from .frame import Frame, put, times
 from .predict import Predictor
-from .samplers import check
+from .samplers import Run, check
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def trajectory(
 
     What is not masked in x is never changed. Row b draws from stream b: a sample does not depend on the others in its
     batch. window: the longest rows that the network knows; longer ones are filled block by block. What a schedule that
-    ends early leaves masked is drawn in one more step.
+    ends early leaves masked is drawn in one more step, of each block its own.
     """
-    run = check(sampler, process, predict, options).run
+    run = _completed(check(sampler, process, predict, options).run)
     if predict.family in (CAUSAL, BLOCKS):
         _check_open_end(x == predict.mask_id)
     if window is not None and x.ndim == 2:
         run = in_blocks(run, window)
-    return _frames(run(predict, process, x, grid, streams, **options), predict, x, grid, streams)
+    return _frames(_start(x, grid), run(predict, process, x, grid, streams, **options))
 
 
 def _check_open_end(mask: Tensor) -> None:
@@ -63,17 +63,32 @@ def _check_open_end(mask: Tensor) -> None:
     )
 
 
-def _frames(frames: Iterator[Frame], predict: Predictor, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    with torch.no_grad():
-        last = Frame(0, times(grid[0].item(), x), x, torch.zeros_like(x, dtype=torch.bool))
-        yield last
-        for last in frames:
+def _start(x: Tensor, grid: Tensor) -> Frame:
+    return Frame(0, times(grid[0].item(), x), x, torch.zeros_like(x, dtype=torch.bool))
+
+
+def _completed(run: Run) -> Run:
+    """The sampler, and one more step for what it leaves masked."""
+
+    def completed(
+        predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, **options: Any
+    ) -> Iterator[Frame]:
+        last = _start(x, grid)
+        for last in run(predict, process, x, grid, streams, **options):
             yield last
         left = last.tokens == predict.mask_id
         if bool(left.any()):
             what = streams.fork("rest").uniform(*x.shape[1:])[left]
             tokens = put(last.tokens, left, inverse_cdf(predict(last.tokens, last.t, left), what))
             yield Frame(last.step + 1, torch.zeros_like(last.t), tokens, left, predict.calls)
+
+    return completed
+
+
+@torch.no_grad()  # while a frame is made, not while its reader looks at it
+def _frames(start: Frame, rest: Iterator[Frame]) -> Iterator[Frame]:
+    yield start
+    yield from rest
 
 
 def sample(

@@ -72,8 +72,8 @@ class Served:
                 {
                     "name": name,
                     "summary": found.summary,
-                    "law": found.law,
-                    "meaning": LAWS[found.law],
+                    "law": found.law_of(family),
+                    "meaning": LAWS[found.law_of(family)],
                     "grid": found.grid,
                 }
                 for name, found in samplers.items()
