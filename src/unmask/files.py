@@ -12,11 +12,6 @@ from typing import IO, Any
 from .configs import differences
 from .mistakes import fail
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 
 @contextmanager
 def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
@@ -52,9 +47,11 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    if fcntl is None:
+    if os.name != "posix":
         yield
         return
+    import fcntl
+
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -102,10 +102,11 @@ class HiddenLayer(nn.Module):
 
 
 def check_sizes(config: Any, *names: str, least: int = 1) -> None:
-    """These fields of a configuration are at least so large."""
+    """These fields of a configuration are whole numbers, at least so large."""
     for name in names:
         value = getattr(config, name)
-        require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
+        good = isinstance(value, int) and value >= least
+        require(good, f"{name} is out of range", got=value, allowed=f"an integer >= {least}", do="raise it")
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:
