@@ -165,6 +165,8 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["check", "RUN/config.json", "--checker", "brackets"], "does not hold samples"),
         (["check", "RUN/config.json", "--checker", "chess"], "unknown checker"),
         (["score", "RUN", "a" * 17], "the text does not fit the model"),
+        (["score", "RUN", ""], "there is nothing to score"),
+        (["score", "RUN", "ab", "--repeats", "1"], "repeats is too small: got 1"),
     ],
 )
 def test_bad_input_is_one_line(letters, subwords, words, message, capsys):
@@ -175,6 +177,27 @@ def test_bad_input_is_one_line(letters, subwords, words, message, capsys):
     assert err.count("\n") == 1
     assert out == ""
     assert os.listdir(letters)
+
+
+def test_an_exported_model_is_compared_on_the_data_of_the_run(letters, tmp_path, capsys):
+    run = shutil.copytree(letters, tmp_path / "run")
+    assert command(capsys, "export", run, tmp_path / "model")[0] == 0
+    for pair in ((run, tmp_path / "model"), (tmp_path / "model", run)):
+        code, out, _ = command(capsys, "compare", *pair, "--sequences", 4)
+        assert code == 0
+        assert "not told apart" in out
+
+
+def test_characters_of_several_tokens_are_shown_whole(capsys):
+    """A byte alone is no character: its bits are those of the character it belongs to."""
+    code, out, _ = command(capsys, "score", "demo", "日本 é", "--draws", 1, "--repeats", 2)
+    assert code == 0
+    assert out.startswith("日本 é\n")
+    assert "'日' " in out
+    code, out, _ = command(capsys, "score", "demo", "日本 é", "--draws", 1, "--repeats", 2, "--json")
+    found = json.loads(out)
+    assert "".join(token["text"] for token in found["tokens"]) == "日本 é"
+    assert found["bits"] == pytest.approx(sum(token["bits"] for token in found["tokens"]))
 
 
 def test_samples_of_a_file_are_checked(letters, tmp_path, capsys):

@@ -201,6 +201,15 @@ def test_infill_command(letters, pictures, tmp_path, capsys):
     assert code == 0
     assert np.array_equal(np.array(json.loads(out)["tokens"][0])[:2], image[:2])
     assert np.array_equal(np.asarray(Image.open(tmp_path / "filled.png"))[:2], image[:2])
+    np.save(tmp_path / "image.npy", image)
+    np.save(tmp_path / "mask.npy", mask > 0)
+    words = ("--image", tmp_path / "image.npy", "--mask", tmp_path / "mask.npy", "--json")
+    assert command(capsys, "infill", pictures, *words)[0] == 0
+    for wrong in (image.astype(np.int64) - 300, image / 255):
+        np.save(tmp_path / "image.npy", wrong)
+        code, _, err = command(capsys, "infill", pictures, *words)
+        assert code == 2
+        assert "image.npy holds no pixels: got " in err
 
 
 def test_samplers_are_listed_and_drawn(tmp_path, capsys):
@@ -257,7 +266,10 @@ def test_bench_sample(tmp_path, capsys):
         (["--out", "a.png"], "these samples are not pictures"),
         (["--gif", "a.png"], "the name does not end in .gif"),
         (["--max-length", "4"], "all rows of this model have the same length"),
-        (["--length", "0"], "a length >= 1"),
+        (["--length", "0"], "the length is not positive: got 0"),
+        (["--length", str(10**12)], "the memory does not suffice"),
+        (["--out", "a.jpg"], "unknown kind of file: got a.jpg, allowed is .txt, .json, .npz, .png"),
+        (["--out", "."], "is a folder"),
     ],
 )
 def test_bad_input_is_one_line(letters, words, message, capsys, tmp_path, monkeypatch):

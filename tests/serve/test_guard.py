@@ -162,6 +162,7 @@ def test_bad_input_is_one_line(named_models, tmp_path, capsys, monkeypatch):
         assert "Address already in use" in refused(capsys, model, "--port", busy.getsockname()[1])
     assert "is not a run or a model" in refused(capsys, tmp_path, "--port", 0)
     assert "queue is not positive" in refused(capsys, model, "--queue", 0)
+    assert "no model to serve" in refused(capsys)
 
 
 def test_a_damaged_model_is_not_served(letters, tmp_path):

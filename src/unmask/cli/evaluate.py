@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -106,6 +106,9 @@ def bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
 def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -> int:
     """Measure two models alike and take the difference."""
     console = Console(quiet=as_json)
+    own = [find(model).own_data for model in (first, second)]
+    if wanted.data is None and None in own:  # an exported model is measured on the data of the other
+        wanted = replace(wanted, data=own[0] or own[1])
     results = [_measured(model, wanted, console) for model in (first, second)]
     difference = compare(results[0].scores, results[1].scores)
     if as_json:

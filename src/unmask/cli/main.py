@@ -53,9 +53,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return terminal.complain(str(lost))
     except (ValueError, OSError) as mistake:  # the same for all ranks: the first one speaks
         return terminal.complain(str(mistake)) if os.environ.get("RANK", "0") == "0" else 2
+    except RuntimeError as failure:
+        if not _out_of_memory(failure):
+            raise
+        return terminal.complain(f"the memory does not suffice: {str(failure).splitlines()[0]}; ask for less at once")
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
+
+
+def _out_of_memory(failure: RuntimeError) -> bool:
+    """PyTorch has an error of its own for GPUs, and only a message for the host's memory."""
+    return type(failure).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(failure)
 
 
 def _run(argv: list[str]) -> int:

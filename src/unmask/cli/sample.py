@@ -120,6 +120,10 @@ def _show(texts: list[str], watch: Watch, picture: bool, console: Console) -> No
 def _check_names(wanted: Wanted, picture: bool, one_shape: bool) -> None:
     """Before any work is done."""
     kind = wanted.out.suffix if wanted.out is not None else ""
+    known = ("", ".txt", ".json", ".npz", ".png")
+    require(kind in known, "unknown kind of file", got=wanted.out, allowed=", ".join(known[1:]), do="use another name")
+    folder = wanted.out is not None and wanted.out.is_dir()
+    require(not folder, f"{wanted.out} is a folder", got="a folder", allowed="a file", do="name a file in it")
     good = picture or kind != ".png"
     require(good, "these samples are not pictures", got=wanted.out, allowed=".txt, .json, .npz", do="use another name")
     good = one_shape or kind != ".npz"
@@ -154,7 +158,7 @@ def picture_prompt(model: Model, image: Path, mask: Path) -> Tensor:
     """An image whose masked part (white in the mask) is to be drawn."""
     pixels, hidden = _pixels(image, model.facts.shape), _pixels(mask, model.facts.shape[:2])
     row = torch.from_numpy(pixels.astype(np.int64))
-    where = torch.from_numpy(hidden > 127)
+    where = torch.from_numpy(hidden > (127 if hidden.max() > 1 else 0))  # white, or 1, or true
     require(bool(where.any()), "nothing is masked", got=mask, allowed="some white pixels", do="paint what to fill")
     where = where if row.ndim == 2 else where[..., None].expand(row.shape)
     return row.masked_fill(where, model.process.mask_id)
@@ -174,4 +178,8 @@ def _pixels(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         allowed="×".join(map(str, shape)),
         do="resize it",
     )
+    low, high = found.min(), found.max()
+    whole = found.dtype.kind in "biu" and low >= 0 and high <= 255
+    got, allowed = f"{found.dtype} {low}..{high}", "whole numbers 0..255"
+    require(whole, f"{path} holds no pixels", got=got, allowed=allowed, do="scale it")
     return found

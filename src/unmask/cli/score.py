@@ -20,18 +20,18 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
     model = load(name)
     content = Path(text).read_text(encoding="utf-8") if len(text) < 4096 and Path(text).is_file() else text
     found = scored(model, content, draws=draws, repeats=repeats, seed=seed)
-    pieces, values, total = found.pieces, found.bits, found.total
+    total, hottest = found.total, sorted(found.spans, key=lambda span: -span[1])[:5]
     if page is not None:
         with written_whole(page, "w") as file:
-            file.write(heat_page(pieces, values))
+            file.write(heat_page(found))
     if as_json:
         print(json.dumps(found.document()))
         return 0
     console = Console()
     console.print(heat(found, console.is_terminal))
     console.print(
-        f"{total:.1f} ± {found.error:.1f} bits, {total / len(pieces):.3f} per token; most surprising: "
-        + ", ".join(f"{pieces[i]!r} {values[i]:.1f}" for i in sorted(range(len(values)), key=lambda i: -values[i])[:5]),
+        f"{total:.1f} ± {found.error:.1f} bits, {total / len(found.bits):.3f} per token; most surprising: "
+        + ", ".join(f"{piece!r} {value:.1f}" for piece, value in hottest),
         highlight=False,
     )
     return 0
@@ -40,7 +40,7 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
 def heat(found: Scored, colours: bool) -> Text:
     """The text, each token on a ground as hot as it is surprising, where colours can be shown."""
     shown = Text()
-    for piece, value in zip(found.pieces, found.bits, strict=True):
+    for piece, value in found.spans:
         shown.append(piece, style=f"on rgb({','.join(map(str, colour(value)))})" if colours else "")
     return shown
 
@@ -51,16 +51,17 @@ def colour(value: float) -> tuple[int, int, int]:
     return round(40 + 160 * share), round(40 + 10 * share), round(48 + 10 * share)
 
 
-def heat_page(pieces: list[str], values: list[float]) -> str:
+def heat_page(found: Scored) -> str:
     """A page without scripts: every token a span, its bits as the tooltip."""
     spans = "".join(
         f'<span style="background:rgba(220,50,40,{max(0.0, min(1.0, v / _HOT)):.2f})" title="{v:.2f} bits">'
         f"{html.escape(p)}</span>"
-        for p, v in zip(pieces, values, strict=True)
+        for p, v in found.spans
     )
+    mean = found.total / len(found.bits)
     return (
         '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<title>surprise</title><style>:root{color-scheme:light dark}body{font:1.1rem/1.7 monospace;max-width:60rem;"
         f"margin:2rem auto;padding:0 1rem;white-space:pre-wrap}}</style><p>{spans}</p>"
-        f"<p>{sum(values):.1f} bits, {sum(values) / len(values):.3f} per token; hover over a token for its own</p>\n"
+        f"<p>{found.total:.1f} bits, {mean:.3f} per token; hover over a token for its own</p>\n"
     )

@@ -17,6 +17,7 @@ def run(models: tuple[str, ...], host: str, port: int, limits: dict[str, int], a
     from unmask.serve import Limits
     from unmask.serve.server import listen, serve
 
+    require(bool(models), "no model to serve", got="none", allowed="one or more", do="name one, such as demo")
     key = os.environ.get("UNMASK_API_KEY") or None
     for name, value in limits.items():
         require(value >= 1, f"{name} is not positive", got=value, allowed=">= 1", do="raise it")

@@ -1,21 +1,38 @@
 """How surprising each token of a text is to a model: its share of the bound."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from ..core import Estimator, Rows, Streams
+from ..mistakes import require
 from ..sampling import Predictor
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """The share of every position in the bound of its row, nats."""
+
+    nats: Tensor
+    """Like the tokens [B, ...]; a row sums to its NELBO."""
+    error: Tensor
+    """Standard errors [B, ...]."""
+    total_error: Tensor
+    """Of the sums [B]: positions that share masks are not independent of each other."""
 
 
 @torch.no_grad()
 def surprise(
     predict: Predictor, x_0: Tensor, estimator: Estimator, *, draws: int = 16, repeats: int = 4, seed: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Nats of each position, like x_0 [B, ...], and their standard errors; a row sums to its NELBO.
+) -> Surprise:
+    """How many nats each position of x_0 [B, ...] costs.
 
     E[weight · 1{n masked} · loss_n]: what the position costs when it must be guessed from some of the others, averaged
     over how many are hidden.
     """
+    for name, value, least in (("draws", draws, 1), ("repeats", repeats, 2)):
+        require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
     rows = x_0.repeat_interleave(draws, 0)
     groups = []
     for repeat in range(repeats):
@@ -27,7 +44,8 @@ def surprise(
         laid_out[where.index] = losses
         groups.append(laid_out.view(len(x_0), draws, *x_0.shape[1:]).mean(1))
     found = torch.stack(groups)
-    return found.mean(0), found.std(0) / repeats**0.5
+    error, total_error = (values.std(0) / repeats**0.5 for values in (found, found.flatten(2).sum(2)))
+    return Surprise(found.mean(0), error, total_error)
 
 
 def _samples(x_0: Tensor, draws: int) -> Tensor:

@@ -227,11 +227,12 @@ class Model:
         require(count >= 1, "the number of samples is not positive", got=count, allowed=">= 1", do="ask for one")
         shape = self.facts.shape
         if length is not None:
+            require(length >= 1, "the length is not positive", got=length, allowed=">= 1", do="raise it")
             require(
-                not self.rows and length >= 1,
+                not self.rows,
                 "this model has no free length",
                 got=length,
-                allowed=f"rows of {'×'.join(map(str, shape))}" if self.rows else "a length >= 1",
+                allowed=f"rows of {'×'.join(map(str, shape))}",
                 do="leave the length out",
             )
             shape = (length,)

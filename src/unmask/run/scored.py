@@ -1,9 +1,11 @@
 """What each token of a text costs a model, in bits."""
 
+import itertools
 from dataclasses import dataclass
 
 import torch
 
+from ..data.vocabulary import Vocabulary
 from ..evaluation import surprise
 from ..mistakes import require
 from ..networks import Halves
@@ -22,6 +24,8 @@ class Scored:
     bits: list[float]
     errors: list[float]
     """Standard errors."""
+    error: float
+    """Of the total."""
 
     @property
     def total(self) -> float:
@@ -29,9 +33,15 @@ class Scored:
         return sum(self.bits)
 
     @property
-    def error(self) -> float:
-        """Of the total."""
-        return float(sum(e * e for e in self.errors) ** 0.5)
+    def spans(self) -> list[tuple[str, float]]:
+        """The text and its bits, tokens that make one character together."""
+        found, carried = [], 0.0
+        for piece, bits in zip(self.pieces, self.bits, strict=True):
+            carried += bits
+            if piece:
+                found.append((piece, carried))
+                carried = 0.0
+        return [*found, ("", carried)] if carried else found
 
     def document(self) -> dict[str, object]:
         """As JSON."""
@@ -46,8 +56,9 @@ def scored(
     """Score a text of the model's length at most."""
     tokens = torch.from_numpy(model.vocabulary.encode(text).astype("int64"))
     longest = model.facts.shape[0]
+    require(len(tokens) > 0, "there is nothing to score", got="no text", allowed="some text", do="write something")
     require(
-        len(model.facts.shape) == 1 and 1 <= len(tokens) <= longest,
+        len(model.facts.shape) == 1 and len(tokens) <= longest,
         "the text does not fit the model",
         got=f"{len(tokens)} tokens",
         allowed=f"1..{longest}",
@@ -55,6 +66,13 @@ def scored(
     )
     predict = Predictor(model.network, model.process.mask_id, cache=False, halves=halves)
     given = tokens[None].to(model.device)
-    found, error = surprise(predict, given, model.estimator(), draws=draws, repeats=repeats, seed=seed)
-    values, errors = ((x[0] * _BITS).tolist() for x in (found, error))
-    return Scored([model.vocabulary.decode([token]) for token in tokens.tolist()], values, errors)
+    found = surprise(predict, given, model.estimator(), draws=draws, repeats=repeats, seed=seed)
+    values, errors = ((x[0] * _BITS).tolist() for x in (found.nats, found.error))
+    return Scored(_pieces(model.vocabulary, tokens.tolist()), values, errors, found.total_error.item() * _BITS)
+
+
+def _pieces(vocabulary: Vocabulary, tokens: list[int]) -> list[str]:
+    """What each token adds to the text; a character of several tokens stands with the last of them."""
+    texts = [vocabulary.decode(tokens[:end]).rstrip("\N{REPLACEMENT CHARACTER}") for end in range(len(tokens))]
+    texts.append(vocabulary.decode(tokens))
+    return [text[len(before) :] for before, text in itertools.pairwise(texts)]
