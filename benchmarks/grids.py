@@ -29,6 +29,7 @@ from torch import Tensor
 
 from unmask.configs import to_json
 from unmask.core import Streams
+from unmask.core.device import mixed
 from unmask.data import Split
 from unmask.evaluation import (
     Figure,
@@ -321,7 +322,7 @@ def conflict(model: Model, x: Tensor, rank: Tensor, streams: Streams) -> Tensor:
     process = model.process
     late = (rank + streams.uniform(*x.shape[1:])).masked_fill(rank == 0, 0.0)
     one_by_one = late.argsort(1).argsort(1) + 1 - (rank == 0).sum(1, keepdim=True)
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+    with mixed(x.device):
         together, apart = (
             in_groups(Predictor(model.network, process.mask_id), process, x, order)
             for order in (rank, one_by_one.clamp(min=0))

@@ -11,7 +11,7 @@ from benchmarks.tables import likelihoods
 from unmask.data import Dataset, Plan, prepare
 from unmask.run import Run
 
-SMALL = ["--layers", "1", "--heads", "2", "--width", "16", "--batch-size", "4", "--seconds", "2"]
+SMALL = ["--layers", "1", "--heads", "2", "--width", "16", "--batch-size", "4", "--seconds", "3"]
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def called(monkeypatch, main, *words):
     main()
 
 
-def test_a_recipe_of_text8_in_two_seconds(data, tmp_path, monkeypatch):
+def test_a_recipe_of_text8_in_three_seconds(data, tmp_path, monkeypatch):
     exponents = ("--exponents", "0", "8")
     called(monkeypatch, text8_speedrun.main, "fast", data, tmp_path / "run", *SMALL, "--sequences", 8, *exponents)
     found = json.loads((tmp_path / "speedrun" / "fast-0.json").read_text())
-    assert found["steps"] >= timed.COMPILED + timed.TIMED  # more, unless the machine is very busy
-    assert found["training_s"] == pytest.approx(2, abs=1.5)  # a busy machine may change its mind about its speed
+    assert found["steps"] > timed.COMPILED + timed.TIMED
+    assert found["training_s"] == pytest.approx(3, abs=1.5)  # a busy machine may change its mind about its speed
     assert found["result"]["split"] == "valid"
     assert found["result"]["sequences"] == 8
     assert found["config"]["method"]["exponents"] == [[0, 8.0]]

@@ -19,7 +19,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,7 +55,8 @@ class Estimator(ABC):
 
         Only for estimators of the scalar bound, whose losses are cross-entropies and nothing else.
         """
-        uncontrolled(self)
+        name, allowed = type(self).__name__, "ContinuousTime, LogSnr, Steps or ExactK"
+        fail("this estimator has no control variate", got=name, allowed=allowed, do="leave Controlled out")
 
     def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
         """What the network sees: x_0 with the drawn positions masked."""
@@ -274,12 +275,6 @@ class Controlled(Around):
         masked = (surprise * draw.mask).flatten(1).sum(1)
         control = self.beta * (self.estimator.coverage() * everywhere - draw.weight * masked)
         return replace(draw, control=draw.control + control)
-
-
-def uncontrolled(estimator: Estimator) -> NoReturn:
-    """For estimators whose weights and losses are not those of the scalar bound."""
-    name, allowed = type(estimator).__name__, "ContinuousTime, LogSnr, Steps or ExactK"
-    fail("this estimator has no control variate", got=name, allowed=allowed, do="leave Controlled out")
 
 
 def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | None) -> Tensor:

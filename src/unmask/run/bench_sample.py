@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..core import Linear, Process, Streams, uniform_grid
+from ..core.device import mixed
 from ..networks import Network, Replayed
 from ..sampling import Predictor, trajectory
 
@@ -78,7 +79,7 @@ def measure(
         for step, _ in enumerate(straightforward(network, process, x, grid, generator)):
             yield (step + 1) * samples
 
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+    with mixed(device):
         rows = [_timed(way, partial(ours, name, options), x, repeats) for way, (name, options) in ways.items()]
         return [*rows, _timed("straightforward", theirs, x, 1)] if plain else rows
 

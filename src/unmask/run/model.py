@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core import Estimator, Linear, Process, Streams, cosine_grid, uniform_grid
+from ..core.device import mixed
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, score
 from ..evaluation.likelihood import DEFAULT, Fit, Taken
@@ -201,9 +202,8 @@ class Model:
 
     def _mixed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
         """The frames, made in bfloat16 on a GPU; what the reader does in between stays as it is."""
-        kind = self.device.type
         while True:
-            with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            with mixed(self.device):
                 frame = next(frames, None)
             if frame is None:
                 return

@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from ..core.device import mixed
 from ..networks import Network, Replayed
 
 _RAGGED = 0.75
@@ -130,7 +131,7 @@ class Batcher:
 
     def _answer(self, calls: list[_C], compute: Callable[[list[_C]], Iterable[Tensor]]) -> None:
         try:
-            with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, self._device.type == "cuda"):
+            with torch.no_grad(), mixed(self._device):
                 for call, result in zip(calls, compute(calls), strict=True):
                     call.told.result = result
         except BaseException as error:  # whoever asked must hear of it, or would wait for ever
