@@ -290,6 +290,15 @@ def test_escape_stops_and_keeps_what_was_revealed(watched):
     expect(watched.page.locator("#error")).to_be_hidden()
 
 
+def test_a_character_of_several_tokens_stands_with_its_last_one(watched):
+    tab = watched.open("surprise", model="subwords")
+    tab.get_by_label("Text", exact=True).fill("é")
+    tab.get_by_role("button", name="Measure").click()
+    expect(tab.locator(".hot")).to_have_count(2)
+    assert texts(tab.locator(".heat")) == ["…", "é"]
+    expect(tab.locator(".hot").first).to_have_attribute("aria-label", re.compile(r"^part of a character, [\d.]+ ±"))
+
+
 def test_heat_map_has_bits_for_every_token(watched):
     tab = watched.open("surprise", model="letters")
     tab.get_by_label("Text", exact=True).fill("aAbBcCdDaB")

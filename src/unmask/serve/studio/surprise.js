@@ -97,8 +97,8 @@ export class Surprise {
     const share = Math.max(0, token.bits) / most;
     const look = (event) => bubble(event.currentTarget, async () => [make("p", { class: "title" }, make("code", {}, visible(token.text)), ` ${shown}`)]);
     const element = make(
-      "span", { class: "token hot", role: "listitem", tabindex: 0, "aria-label": `${token.text.trim() || "space"}, ${shown}`, onpointerenter: look, onfocus: look, onblur: hideBubble },
-      ...inked(token.text === "" ? "∎" : token.text),
+      "span", { class: "token hot", role: "listitem", tabindex: 0, "aria-label": `${token.text.trim() || (token.text ? "space" : "part of a character")}, ${shown}`, onpointerenter: look, onfocus: look, onblur: hideBubble },
+      ...inked(token.text || "…"), // a byte of a character, which stands with its last one
     );
     element.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
     return element;
