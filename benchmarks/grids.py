@@ -35,6 +35,7 @@ from unmask.evaluation import (
     Figure,
     NGram,
     Scores,
+    Share,
     bits,
     frechet,
     in_groups,
@@ -200,9 +201,8 @@ def judged(read: Read, real: Features, asked: NDArray[np.int64] | None) -> dict[
         "kernel": {"mean": float(np.mean(kernel)), "error": float(np.std(kernel, ddof=1) / GROUPS**0.5)},
     }
     if asked is not None:
-        right, count = int((read.classes == asked).sum()), len(asked)
-        likely = (right + 1) / (count + 2)  # no error of zero where all are right
-        found["as_asked"] = {"mean": right / count, "error": (likely * (1 - likely) / count) ** 0.5}
+        right = Share(float((read.classes == asked).mean()), len(asked))
+        found["as_asked"] = {"mean": right.value, "error": right.error}
     return found
 
 

@@ -132,25 +132,60 @@ def _lines(axes: Any, rows: Sequence[dict[str, Any]], across: str, up: str) -> N
     axes.minorticks_off()
 
 
-PLOTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+CHARACTERS = 27
+PAPER = 1.37
+"""Bits per character of MD4 on text8 in the paper, after 1 M steps of batch 512."""
+
+
+def text8_speed(*results: dict[str, Any]) -> Any:
+    """Every run on text8 by its time; the best of each budget joined, for characters and for subwords."""
+    figure = picture(7.5, 3.8)
+    axes = figure.subplots()
+    by_kind = {
+        "characters": [r for r in results if r["vocabulary"] == CHARACTERS],
+        "subwords": [r for r in results if r["vocabulary"] != CHARACTERS],
+    }
+    for (kind, runs), colour, (marker, _) in zip(by_kind.items(), COLOURS, LOOKS, strict=False):
+        axes.plot(*zip(*map(_speed, runs), strict=True), marker, color=colour, alpha=0.35)
+        budgets = sorted({r["budget_s"] for r in runs})
+        best = [min(_speed(r)[::-1] for r in runs if r["budget_s"] == budget)[::-1] for budget in budgets]
+        axes.plot(*zip(*best, strict=True), f"{marker}-", color=colour, label=f"{kind}, the best of each budget")
+    axes.axhline(PAPER, color="0.6", linewidth=1, label="the paper's MD4, characters, 1 M steps")
+    axes.set(xscale="log", xlabel="seconds of training on one H200", ylabel="bits per character")
+    ticks = sorted({round(r["budget_s"]) for r in results})
+    axes.set_xticks(ticks, [str(t) for t in ticks])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _speed(result: dict[str, Any]) -> tuple[float, float]:
+    """(seconds, bits per character)."""
+    return result["training_s"], result["result"]["bits_per_character"]["mean"]
+
+
+PLOTS: dict[str, tuple[Callable[..., Any], str]] = {
+    "text8_speed": (text8_speed, "speedrun/*"),
     "learned_w": (learned_w, "genmd4/genmd4-2300-0"),
     "grids": (grids, "grids_digits"),
     "infilling": (infilling, "grids_infill"),
     "sampler_frontier": (sampler_frontier, "sampler_frontier"),
 }
-"""How each picture is made, and from which result."""
+"""How each picture is made, and from which results."""
 
 
 def write(name: str, folder: Path = IMAGES) -> Path:
     """One picture, without anything that would change from one time to the next."""
     matplotlib = extra("matplotlib", "plot", "a picture")
-    make, result = PLOTS[name]
+    make, results = PLOTS[name]
     path = folder / f"{name}.svg"
-    figure = make(json.loads((RESULTS / f"{result}.json").read_text()))
+    figure = make(*(json.loads(file.read_text()) for file in sorted(RESULTS.glob(f"{results}.json"))))
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}")
+        if axes.get_yscale() == "log":
+            axes.yaxis.set_minor_locator(matplotlib.ticker.LogLocator(subs=(2, 5)))
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}), written_whole(path) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     return path

@@ -1,6 +1,7 @@
 """Every preset: the paper's sizes in full on the meta device, one step in miniature on real files of its kind."""
 
 import dataclasses
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,16 +9,19 @@ import pytest
 import torch
 
 import unmask
+from benchmarks.record import RESULTS
 from unmask import presets
 from unmask.baselines import BASELINES
+from unmask.configs import from_json
 from unmask.data import Plan, Reading, prepare
 from unmask.networks import TransformerConfig, UNetConfig, UViTConfig
-from unmask.run import SIZES, default_config, fitted, train, with_method
+from unmask.run import SIZES, RunConfig, default_config, fitted, train, with_method
 from unmask.training import GenMD4Config, MD4Config
 
 MILLIONS = {  # GPT-2's layers, heads and width make 85, 302 and 708 without embeddings; the condition adds 7, 20 and 41
     "text8": 92.3,
     "text8-genmd4": 92.3,
+    "text8-10min": 39.3,
     "openwebtext-small": 92.3,
     "openwebtext-small-genmd4": 92.3,
     "openwebtext-medium": 322.9,
@@ -127,6 +131,16 @@ def test_the_papers_numbers():
     assert (imagenet.method.schedule, imagenet.network.conditioning.classes) == ("cosine", 1000)
     assert isinstance(presets.find("text8-genmd4").config.method, GenMD4Config)
     assert presets.find("text8-genmd4").config.network.conditioning.time
+
+
+def test_the_record_is_what_was_measured():
+    """All that decides the result, but for the number of steps, which a clock decided."""
+    measured = json.loads((RESULTS / "speedrun" / "chars-10min-0.json").read_text())
+    config, recorded = presets.find("text8-10min").config, from_json(RunConfig, measured["config"])
+    watched = ("save_every", "validate_every", "validation_sequences", "preview", "preview_steps")
+    same = {name: getattr(recorded.training, name) for name in watched} | {"steps": measured["steps"]}
+    assert config.training.steps == pytest.approx(measured["steps"], rel=1e-3)
+    assert replace(config, data="text8", training=replace(config.training, **same)) == recorded
 
 
 def test_methods_can_be_exchanged():

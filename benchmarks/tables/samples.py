@@ -74,13 +74,24 @@ def infilling(result: dict[str, Any]) -> str:
 
 
 def sampler_frontier(result: dict[str, Any]) -> str:
-    """One row per sampler, option and number of steps, in the order of their network calls within a sampler."""
-    points = result["points"]
+    """One row per sampler, option and number of steps, in the order of their network calls within a sampler.
+
+    Samplers that gave the very same samples share a row.
+    """
+    points = _merged(result["points"])
     names = list(dict.fromkeys(name for point in points for name in point["values"]))
     lines = ["| sampler | steps | network calls | " + " | ".join(names) + " |", "|---" * (3 + len(names)) + "|"]
     order = {name: i for i, name in enumerate(dict.fromkeys(p["sampler"] for p in points))}
     for p in sorted(points, key=lambda p: (order[p["sampler"]], p["calls"])):
-        title = ", ".join([p["sampler"], *(f"{name} {value:g}" for name, value in p["options"].items())])
+        title = ", ".join([p["sampler"], *p["same"], *(f"{name} {value:g}" for name, value in p["options"].items())])
         cells = " | ".join(shown(Value(**p["values"][name])) if name in p["values"] else "" for name in names)
         lines.append(f"| {title} | {p['steps'] or ''} | {p['calls']:.1f} | {cells} |")
     return "\n".join([*lines, "", f"{result['samples']} samples of each, 95 % intervals. {source(result)}"])
+
+
+def _merged(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Points whose samples are the same as one, with the names of the others."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for point in points:
+        alike.setdefault(str((point["steps"], point["options"], point["calls"], point["values"])), []).append(point)
+    return [first | {"same": [p["sampler"] for p in others]} for first, *others in alike.values()]

@@ -19,8 +19,10 @@ def to_json(config: Any) -> Any:
 def from_json(kind: Any, document: Any) -> Any:
     """A dataclass of one of the kinds from what `to_json` gave."""
     kinds: dict[str, Any] = {k.__name__: k for k in (get_args(kind) or (kind,)) if is_dataclass(k)}  # type: ignore[union-attr]
+    if isinstance(document, list):
+        return tuple(from_json(None, value) for value in document)
     if not kinds or not isinstance(document, dict):
-        return tuple(document) if isinstance(document, list) else document
+        return document
     cls = kinds.get(document.get("kind", ""))
     if cls is None:
         fail("unknown kind of configuration", got=document.get("kind"), allowed=", ".join(kinds), do="check the file")

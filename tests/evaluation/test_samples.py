@@ -8,7 +8,7 @@ from scipy import linalg
 
 from unmask.evaluation.checkers import balanced_brackets
 from unmask.evaluation.distances import frechet, jackknife, kernel_distance, mauve, precision_recall
-from unmask.evaluation.statistics import statistics, validity
+from unmask.evaluation.statistics import Share, statistics, validity
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(400, 6))
@@ -98,7 +98,8 @@ def test_validity():
     assert (found.valid.value, found.valid.of) == (0.75, 4)
     assert (found.unique.value, found.unique.of) == (pytest.approx(2 / 3), 3)
     assert (found.novel.value, found.novel.of) == (0.5, 2)
-    assert found.valid.error == pytest.approx((0.75 * 0.25 / 4) ** 0.5)
+    assert found.valid.error == pytest.approx((4 / 6 * 2 / 6 / 4) ** 0.5)
+    assert Share(1.0, 100).error == pytest.approx(Share(0.0, 100).error) == pytest.approx(0.0098, abs=1e-4)
     assert not balanced_brackets("(]")
     assert not balanced_brackets(")")
 

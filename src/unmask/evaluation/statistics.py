@@ -72,8 +72,11 @@ class Share:
 
     @property
     def error(self) -> float:
-        """Binomial: √(p(1 − p)/n)."""
-        return math.sqrt(self.value * (1 - self.value) / self.of) if self.of else math.nan
+        """Binomial: √(p(1 − p)/n) with one more of each kind in p, so that it is not 0 where all are alike."""
+        if not self.of:
+            return math.nan
+        p = (self.value * self.of + 1) / (self.of + 2)
+        return math.sqrt(p * (1 - p) / self.of)
 
 
 def _share(part: int, of: int) -> Share:
