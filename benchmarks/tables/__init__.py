@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..record import RESULTS
-from . import likelihoods, models, samples, speed, theory
+from . import likelihoods, models, overview, samples, speed, theory
 
 ROOT = Path(__file__).parent.parent.parent
 PLACE = re.compile(r"(<!-- table (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -38,6 +38,13 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "cifar10": (likelihoods.cifar10, ("cifar10/*",)),
     "text_steps": (likelihoods.text_steps, ("text/books",)),
     "text_sets": (likelihoods.text_sets, ("text/books",)),
+    "highlights": (
+        overview.highlights,
+        (
+            *("speedrun/chars-10min-0", "genmd4/genmd4-2300-0", "genmd4/md4-2300-0", "grids_digits"),
+            *("other_data/chorales", "other_data/validity"),
+        ),
+    ),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),
     "shipped_digits": (models.shipped_bound, ("shipped_digits",)),
     "shipped_writing": (models.shipped_writing, ("shipped_demo",)),
