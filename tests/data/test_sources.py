@@ -381,6 +381,17 @@ def write(path, data):
         (lambda d: write(d / "a.fasta", b"ACGT\nACGT\n"), {}, "is not FASTA"),
         (lambda d: write(d / "a.npy", b"not an array"), {}, "is not an array file"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"kind": "prose"}, "unknown kind of source: got prose"),
+        (
+            lambda d: write(d / "a.txt", b"abc" * 99),
+            {"reading": Reading(image_size=8)},
+            "text leaves no choice of --image-size: got 8, allowed is no such choice; leave it out",
+        ),
+        (
+            lambda d: write(d / "a.csv", b"text\nab\n"),
+            {"reading": Reading(grey=True)},
+            "csv leaves no choice of --grey: got True, allowed is --column, --label-column",
+        ),
+        (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist leaves no choice of --column"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "runes"}, "unknown vocabulary: got runes"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "bpe"}, "needs a size"),
         (lambda d: write(d / "a.txt", b"abx" * 99), {"vocabulary": "alphabet:ab"}, "'x' is not in the vocabulary"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from unmask.networks import Conditioning, Transformer, TransformerConfig
+from unmask.networks import Conditioning, Transformer, TransformerConfig, UNetConfig
 from unmask.training import Average, OptimizerConfig, RateConfig, build_optimizer, rate_factor
 from unmask.training.muon import Muon
 from unmask.training.optimizer import hidden_matrices
@@ -59,6 +59,12 @@ def test_muon_takes_the_hidden_matrices_only():
     assert sorted(hidden.values()) == [1] * 4 + [2] * 2 + [3] * 2  # per block: attention's and the MLP's out, in, qkv
     seeing = Transformer(TransformerConfig(7, layers=2, heads=2, width=16, conditioning=Conditioning(time=True)))
     assert len(hidden_matrices(seeing)) == 2 * 4  # adaLN and the time's own layers stay with AdamW
+    pixels = UNetConfig(8, 1, blocks=2, width=8, groups=4, conditioning=Conditioning(time=True)).build()
+    kernels = [tuple(p.shape) for p, _ in hidden_matrices(pixels) if p.ndim == 4]
+    middle = 2  # residual blocks around its attention
+    assert kernels.count((8, 8, 3, 3)) == 2 * (2 + middle) + 3
+    assert kernels.count((8, 16, 3, 3)) == 3  # on the way up they read what was left
+    assert len(hidden_matrices(pixels)) - len(kernels) == 3 + 2  # the joints, and attention's in and out
 
 
 def test_muon_of_alike_matrices_together_is_that_of_each():
@@ -77,6 +83,22 @@ def test_muon_of_alike_matrices_together_is_that_of_each():
     for a, b in zip(ours, theirs, strict=True):
         assert (a - 1).abs().max() > 0.1
         torch.testing.assert_close(a, b, rtol=0, atol=0.01)  # four steps of about 0.1
+
+
+def test_muon_of_a_kernel_is_that_of_its_matrix():
+    generator = torch.Generator().manual_seed(0)
+    kernels = [nn.Parameter(torch.ones(6, 4, 3, 3)) for _ in range(2)]
+    matrices = [nn.Parameter(torch.ones(6, 36)) for _ in range(2)]
+    steppers = [Muon([{"params": own}], lr=0.1, weight_decay=0.3) for own in (kernels, matrices)]
+    for _ in range(3):
+        for kernel, matrix in zip(kernels, matrices, strict=True):
+            kernel.grad = torch.randn(kernel.shape, generator=generator)
+            matrix.grad = kernel.grad.flatten(1)
+        for stepper in steppers:
+            stepper.step()
+    for kernel, matrix in zip(kernels, matrices, strict=True):
+        assert (kernel - 1).abs().max() > 0.1
+        torch.testing.assert_close(kernel.flatten(1), matrix, rtol=0, atol=0)
 
 
 def test_muon_of_stacked_matrices_is_that_of_their_parts():

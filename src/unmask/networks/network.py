@@ -92,10 +92,13 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 
 
 class HiddenLayer(nn.Module):
-    """A layer whose matrices map hidden vectors to hidden vectors: attention and MLP, where Muon applies.
+    """A layer whose matrices map hidden vectors to hidden vectors, where Muon applies: attention, MLP, convolutions.
 
     Embeddings, output maps and conditioning are not such layers.
     """
+
+    spared: ClassVar[frozenset[str]] = frozenset()
+    """Maps of it that are not, by name."""
 
     stacked: ClassVar[dict[str, int]] = {}
     """Maps that are several side by side, by name: queries, keys and values."""

@@ -97,11 +97,13 @@ class Convolution(nn.Conv2d):
         return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
 
 
-class ResidualBlock(nn.Module):
+class ResidualBlock(HiddenLayer):
     """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero.
 
     On the way up x is joined by what the way down has left; the two are never copied into one.
     """
+
+    spared: ClassVar[frozenset[str]] = frozenset({"condition"})
 
     def __init__(self, width: int, groups: int, conditioned: bool, joined: bool = False):
         super().__init__()

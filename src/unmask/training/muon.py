@@ -1,7 +1,7 @@
-"""Muon (Jordan et al., 2024), the matrices of one shape treated together.
+"""Muon (Jordan et al., 2024), the matrices of one shape treated together, and the kernels of convolutions as matrices.
 
-PyTorch's takes one matrix after the other, some thirty small kernels for each: where the matrices are small, a device
-waits for them to be launched.
+PyTorch's takes one matrix after the other, some thirty small launches for each: where the matrices are small, a device
+waits for them. And it takes matrices only: a kernel [out, in, height, width] is one from in·height·width to out.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,13 +16,15 @@ PARTS = "parts"
 """Of a group: how many matrices are stacked in one, as queries, keys and values are; each is made orthogonal itself."""
 
 
-class Muon(torch.optim.Muon):
+COEFFICIENTS, STEPS, LEAST = (3.4445, -4.775, 2.0315), 5, 1e-7
+"""Of the iteration that makes a matrix orthogonal, and the least norm that it divides by."""
+
+
+class Muon(torch.optim.Optimizer):
     """buffer ← μ·buffer + (1−μ)·g,  W ← (1 − ηλ)·W − η √max(1, rows/columns) · orthogonal((1−μ)·g + μ·buffer)."""
 
-    def __init__(self, groups: Iterable[dict[str, Any]], **options: Any):
-        super().__init__(groups, **options)
-        for group in self.param_groups:
-            group.setdefault(PARTS, 1)
+    def __init__(self, groups: Iterable[dict[str, Any]], lr: float, weight_decay: float = 0.1, momentum: float = 0.95):
+        super().__init__(groups, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, PARTS: 1})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -43,26 +45,26 @@ class Muon(torch.optim.Muon):
         buffers = [self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in matrices]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         ahead = torch.stack([_whole(x) for x in torch._foreach_lerp(gradients, buffers, momentum)])
-        single = ahead.view(len(ahead) * parts, -1, ahead.shape[2])
-        update = orthogonal(single, group["ns_coefficients"], group["ns_steps"], group["eps"]).view_as(ahead)
+        single = ahead.reshape(len(ahead) * parts, ahead.shape[1] // parts, -1)
+        update = orthogonal(single).view(ahead.shape)
         own = [_shared_like(x, p) for x, p in zip(update.to(ahead.dtype), matrices, strict=True)]
         _, rows, columns = single.shape
         torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
         torch._foreach_add_(matrices, own, alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
 
-def orthogonal(matrices: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+def orthogonal(matrices: Tensor) -> Tensor:
     """About U Vᵀ of each matrix U S Vᵀ [M, rows, columns]: X ← aX + (bA + cA²)X with A = X Xᵀ.
 
     In bf16 on a GPU; most CPUs have no arithmetic for that, and float32 is many times as fast there.
     """
-    a, b, c = coefficients
+    a, b, c = COEFFICIENTS
     x = matrices.bfloat16() if matrices.is_cuda else matrices.float()
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.mT
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
-    for _ in range(steps):
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=LEAST)
+    for _ in range(STEPS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return (x.mT if tall else x).contiguous()

@@ -88,12 +88,17 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module, own: Sequence[T
 
 
 def hidden_matrices(network: nn.Module) -> list[tuple[Tensor, int]]:
-    """The matrices of attention and MLP layers, and how many are stacked in each; neither embeddings, nor the output
+    """The matrices and kernels of hidden layers, and how many are stacked in each; neither embeddings, nor the output
     map, nor conditioning.
     """
     layers = (layer for layer in network.modules() if isinstance(layer, HiddenLayer))
-    maps = ((m, layer.stacked.get(name, 1)) for layer in layers for name, m in layer.named_children())
-    return [(m.weight, parts) for m, parts in maps if isinstance(m, nn.Linear)]
+    maps = (
+        (m, layer.stacked.get(name, 1))
+        for layer in layers
+        for name, m in layer.named_children()
+        if name not in layer.spared
+    )
+    return [(m.weight, parts) for m, parts in maps if isinstance(m, nn.Linear | nn.Conv2d)]
 
 
 def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:

@@ -61,11 +61,16 @@ NAMES: dict[str, Callable[[Reading], Source]] = {
     "mnist": lambda how: named.mnist_by_name(how.cache),
     "cifar10": lambda how: named.cifar10_by_name(how.cache),
     "shakespeare": lambda _: text.text([Path(__file__).parent.parent / "corpus" / "shakespeare.txt.xz"]),
-    "moses": lambda how: named.moses(how.cache),
+    "moses": lambda how: named.moses(how.cache, how.column or "SMILES"),
     "openwebtext": lambda how: named.hub("Skylion007/openwebtext", column=how.column or "text"),
     "fineweb-edu": lambda how: named.hub("HuggingFaceFW/fineweb-edu", "sample-10BT", column=how.column or "text"),
 }
 """Data sets known by name: fetched, or part of the package."""
+
+_TABLES = dict.fromkeys(("jsonl", "csv", "parquet", "array"), ("column", "label_column"))
+_NAMED_TABLES = dict.fromkeys(("moses", "openwebtext", "fineweb-edu", "hub"), ("column",))
+_USES: dict[str, tuple[str, ...]] = {**_TABLES, **_NAMED_TABLES, "images": ("image_size", "grey")}
+"""Which choices of `Reading` a kind or name leaves; all others leave none."""
 
 _BY_SUFFIX = {
     ".jsonl": "jsonl",
@@ -88,13 +93,16 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
     """The source at a path, a folder, a pattern (`data/*.txt`), a known name, or `hub:ID`."""
     reading = reading or Reading()
     if where.startswith("hub:"):
+        _check_used("hub", reading)
         return named.hub(where.removeprefix("hub:"), column=reading.column or "text")
     if where in NAMES and not Path(where).exists():
+        _check_used(where, reading)
         return NAMES[where](reading)
     paths = _existing(where)
     kind = kind or _kind_of(paths)
     if kind not in KINDS:
         fail("unknown kind of source", got=kind, allowed=", ".join(KINDS), do="name one with --kind")
+    _check_used(kind, reading)
     if kind not in _FOLDERS:
         paths = [file for path in paths for file in _files_below(path)]
     if not paths:
@@ -103,6 +111,17 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
     if not named_splits:
         return _opened(kind, paths, reading)
     return _joined({split: _opened(kind, files, reading) for split, files in named_splits.items()})
+
+
+def _check_used(kind: str, reading: Reading) -> None:
+    """A choice that would be ignored is refused."""
+    used = _USES.get(kind, ())
+    for name in ("column", "label_column", "image_size", "grey"):
+        given = getattr(reading, name)
+        flag = name.replace("_", "-")
+        if given and name not in used:
+            allowed = ", ".join(f"--{other.replace('_', '-')}" for other in used) or "no such choice"
+            fail(f"{kind} leaves no choice of --{flag}", got=given, allowed=allowed, do="leave it out")
 
 
 def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:

@@ -66,12 +66,12 @@ def cifar10_by_name(cache: Path) -> Source:
     return cifar10(files.fetch(CIFAR10_URL, cache / "cifar-10-binary.tar.gz", CIFAR10_MD5))
 
 
-def moses(cache: Path) -> Source:
+def moses(cache: Path, column: str = "SMILES") -> Source:
     """MOSES: drug-like molecules as SMILES, with the benchmark's own split."""
     parts: list[Part] = []
     for split in ("train", "test"):
         path = files.fetch(f"{MOSES_URL}{split}.csv", cache / "moses" / f"{split}.csv")
-        parts.extend(table([path], "SMILES", None, split).parts)
+        parts.extend(table([path], column, None, split).parts)
     return Source(parts, rows=True)
 
 
