@@ -1,6 +1,7 @@
 """Sampling and infilling as a user does it: small trained models, real processes, real files."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 import unmask
 from tests import processes
 from tests.small_models import trained
+from unmask.cli import progress
 from unmask.cli.live import Watch
 from unmask.cli.main import main
 from unmask.run import Sampling
@@ -65,6 +67,31 @@ def test_frames_leave_the_readers_precision_alone(letters):
         for frame, tokens in zip(model.frames(x, how), plain, strict=True):
             assert torch.is_autocast_enabled("cpu")
             assert torch.equal(frame.tokens, tokens)
+
+
+def test_a_log_shows_how_far_it_is(letters, tmp_path, capsys, monkeypatch):
+    """Without a terminal: a line now and then of long work, on stderr; nothing of quick work, or beside JSON."""
+    words = ("sample", letters, "-n", 6, "--batch-size", 2, "--steps", 2, "--out", tmp_path / "s.txt")
+    assert "sampling:" not in command(capsys, *words)[2]
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    code, out, err = command(capsys, *words)
+    assert code == 0
+    assert re.findall(r"sampling: (\d+%), about \d+ s left", err) == ["33%", "67%"]
+    assert "about" not in out
+    assert "sampling:" not in command(capsys, *words, "--json")[2]
+
+
+def test_lines_tell_what_is_left(capsys):
+    now = iter([0.0, 20.0, 40.0, 50.0, 100.0, 8000.0, 9000.0])
+    show = progress.lines("working", clock=lambda: next(now))
+    for done in (1, 2, 3, 5, 8, 100):
+        show(done, 100)
+    said = capsys.readouterr().err.splitlines()  # at 40, 100 and 8,000 s; the end needs no line
+    assert said == [
+        "working: 2%, about 33 min left",
+        "working: 5%, about 32 min left",
+        "working: 8%, about 26 h left",
+    ]
 
 
 def test_longer_than_trained(letters):

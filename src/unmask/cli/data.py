@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
 from unmask.data import Dataset, Plan, Split, prepare
@@ -18,6 +18,8 @@ from unmask.run import find
 from unmask.run.folder import CONFIG, VOCABULARY
 from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
+
+from .progress import bar
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -40,26 +42,15 @@ def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> No
 def prepare_with_bar(plan: Plan, out: Path, workers: int | None, console: Console) -> None:
     """Prepare with a progress bar."""
     columns = (
-        TextColumn("preparing"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("prepare", total=None)
-        try:
-            prepare(
-                plan,
-                out,
-                workers=workers or os.cpu_count() or 1,
-                start=lambda total: bar.update(task, total=total),
-                advance=lambda weight: bar.advance(task, weight),
-            )
-        except KeyboardInterrupt:
-            bar.stop()
-            Console(stderr=True).print(f"stopped; finished parts are kept in {out}: the same command goes on")
-            raise
+    try:
+        with bar(console, "preparing", *columns) as show:
+            prepare(plan, out, workers=workers or os.cpu_count() or 1, progress=show)
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"stopped; finished parts are kept in {out}: the same command goes on")
+        raise
 
 
 def show_info(folder: Path, examples: int, as_json: bool) -> None:

@@ -2,14 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from unmask.evaluation import Difference, bits, compare, perplexity
@@ -20,6 +18,8 @@ from unmask.run.folder import EVALS
 from unmask.run.orders import order_interval
 from unmask.run.zero_shot import choices
 from unmask.training.world import ALONE, World, from_environment, joined
+
+from .progress import bar
 
 
 def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
@@ -93,14 +93,6 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, as_json
     )
     console.print(f"kept in {path}", highlight=False, soft_wrap=True)
     return 0
-
-
-@contextmanager
-def bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar in a terminal, nothing elsewhere."""
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(name)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -> int:

@@ -32,7 +32,7 @@ from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, sho
 from unmask.run.model import load, loaded
 from unmask.run.previews import is_picture
 
-from .evaluate import bar
+from .progress import bar
 
 _COUNTED = 5_000_000
 """Training tokens that the n-gram model counts."""

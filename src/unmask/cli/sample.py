@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 
 from unmask.files import written_whole
@@ -21,6 +21,7 @@ from unmask.run.previews import grid_of, is_picture, png
 from unmask.sampling.frame import together
 
 from .live import Watch, watched
+from .progress import bar, silent
 
 _ANIMATED = 16
 """Samples in an animation, and at most so many in the live view."""
@@ -92,13 +93,15 @@ def _filled(
     result: dict[int, np.ndarray[Any, Any]] = {}
     calls = 0
     batches = together(x, sampling.batch_size)
-    show = console.is_terminal and not console.quiet
-    for number, index in enumerate(track(batches, "sampling", console=console, disable=not show or len(batches) < 2)):
-        frames = model.frames(torch.stack([x[i] for i in index]), sampling, torch.tensor(index))
-        for frame in watched(frames, watch, console, show and len(batches) == 1) if number == 0 else frames:
-            last = frame
-        calls += last.calls
-        result |= dict(zip(index, last.tokens.cpu().numpy(), strict=True))
+    live = console.is_terminal and not console.quiet and len(batches) == 1
+    with nullcontext(silent) if live else bar(console, "sampling") as show:
+        for number, index in enumerate(batches):
+            frames = model.frames(torch.stack([x[i] for i in index]), sampling, torch.tensor(index))
+            for frame in watched(frames, watch, console, live) if number == 0 else frames:
+                last = frame
+            calls += last.calls
+            result |= dict(zip(index, last.tokens.cpu().numpy(), strict=True))
+            show(len(result), len(x))
     return [result[i] for i in range(len(x))], calls
 
 

@@ -15,7 +15,7 @@ from unmask.run import find
 from unmask.run.evaluate import Evaluation
 from unmask.run.zero_shot import ZeroShot, ZeroShots
 
-from .evaluate import bar
+from .progress import bar
 
 Found = dict[str, Any]
 EVERY = "all"

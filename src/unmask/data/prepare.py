@@ -32,7 +32,8 @@ _OTHER = {"holds": "holds other prepared data", "same": "the same plan"}
 _SHIFT = 24
 """Parts that one process encodes before a fresh one takes over: tokenizers never give back what they once held."""
 _GOLDEN_RATIO = 0.6180339887498949
-Progress = Callable[[int], None]
+Progress = Callable[[int, int], None]
+"""(done, of how much), by the weight of the parts."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,9 @@ def prepare(
     out: Path | str,
     *,
     workers: int = 1,
-    start: Progress = lambda _: None,
-    advance: Progress = lambda _: None,
+    progress: Progress | None = None,
 ) -> Manifest:
-    """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun.
-
-    `start` is told the total weight of the work, `advance` the weight of each part when it is done.
-    """
+    """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun."""
     out = Path(out)
     source = find_source(plan.source, plan.kind, plan.reading)
     rows = source.rows if plan.rows is None else plan.rows
@@ -130,7 +127,7 @@ def prepare(
         check_same(out, manifest.plan, document, **_OTHER)
         return manifest
     with alone(out):
-        return _prepared(plan, source, rows, document, out, workers, start, advance)
+        return _prepared(plan, source, rows, document, out, workers, progress)
 
 
 def _prepared(
@@ -140,16 +137,17 @@ def _prepared(
     document: dict[str, Any],
     out: Path,
     workers: int,
-    start: Progress,
-    advance: Progress,
+    progress: Progress | None,
 ) -> Manifest:
     work = out / WORK
     claim(out, work / "plan.json", document, **_OTHER)
     try:
         jobs = _jobs(plan, source, rows, work, workers)
-        start(sum(job.part.weight for job in jobs))
+        total, done = sum(job.part.weight for job in jobs), 0
         for job in _encoded(jobs, workers):
-            advance(job.part.weight)
+            done += job.part.weight
+            if progress is not None:
+                progress(done, total)
         folders, vocabulary = [job.folder for job in jobs], jobs[0].vocabulary
         manifest = gather(folders, source, vocabulary, out, plan.length, plan.fractions, document)
     except ValueError:  # the data or the plan is wrong: nothing here can be gone on with
