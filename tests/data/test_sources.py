@@ -200,6 +200,26 @@ def test_npz_with_splits_and_labels(tmp_path):
             assert np.array_equal(batch.labels, labels[s])
 
 
+def test_validation_rows_come_from_the_training_split(tmp_path):
+    """Where the source has none: a twentieth of train, evenly spread; test stays what it is."""
+    rng = np.random.default_rng(0)
+    images = {name: rng.integers(0, 256, (count, 2, 2), np.uint8) for name, count in (("train", 400), ("test", 30))}
+    labels = {f"{name}_labels": part[:, 0, 0] % 5 for name, part in images.items()}
+    np.savez(tmp_path / "a.npz", **{f"{name}_images": part for name, part in images.items()}, **labels)
+    kept = prepared(tmp_path / "kept", tmp_path / "a.npz")
+    assert kept.splits == ["train", "test"]
+    assert kept.manifest.plan["valid"] == 0
+    dataset = prepared(tmp_path, tmp_path / "a.npz", valid=0.05)
+    batches = {name: dataset.split(name).read(np.arange(len(dataset.split(name)))) for name in dataset.splits}
+    rows = {name: batch.tokens for name, batch in batches.items()}
+    assert len(rows["valid"]) == pytest.approx(20, abs=2)
+    assert np.array_equal(rows["test"], images["test"])
+    assert all(np.array_equal(b.labels, b.tokens[:, 0, 0] % 5) for b in batches.values())
+    assert sorted(map(bytes, [*rows["train"], *rows["valid"]])) == sorted(map(bytes, images["train"]))
+    with pytest.raises(ValueError, match=r"the source has its own split test: got 0\.1, allowed is no share of it"):
+        prepared(tmp_path / "other", tmp_path / "a.npz", test=0.1)
+
+
 def test_image_folder_with_classes(tmp_path):
     from PIL import Image as image  # noqa: N813
 

@@ -37,10 +37,10 @@ class Prepare:
     """Tokens per row; longer documents are left out of rows. Default: the longest, or 256 for packed text."""
     layout: Annotated[Literal["packed", "rows"] | None, optional("{packed,rows}")] = None
     """Documents packed end to end, or one per row; the source decides if left out."""
-    valid: float = 0.05
-    """Share held out for validation, where the source has no splits."""
-    test: float = 0.05
-    """Share held out for testing, where the source has no splits."""
+    valid: Annotated[float | None, optional("SHARE")] = None
+    """Share held out for validation. Default: 0.05, or none where the source has splits of its own."""
+    test: Annotated[float | None, optional("SHARE")] = None
+    """Share held out for testing. Default: 0.05, or none where the source has splits of its own."""
     image_size: Annotated[int | None, optional("SIDE")] = None
     """Crop images to a square and resize them to this side."""
     grey: bool = False

@@ -53,7 +53,7 @@ def gather(
     if not rows and not given and (source.one_document or documents < FEW):
         whole = _joined(splits)
         splits = _by_position(whole, _sizes(whole.tokens, fractions))
-    elif not given and (empty := [name for name in ("train", *fractions) if name not in splits]):
+    elif empty := [name for name in ("train", *fractions) if name not in splits]:
         fail(
             f"no document fell into the split {empty[0]}",
             got=f"{documents} documents",

@@ -31,6 +31,9 @@ WORK = ".preparing"
 _OTHER = {"holds": "holds other prepared data", "same": "the same plan"}
 _SHIFT = 24
 """Parts that one process encodes before a fresh one takes over: tokenizers never give back what they once held."""
+HELD_OUT = 0.05
+"""The share of each held-out split unless another is named."""
+_LEAVE = "leave --valid and --test out"
 _GOLDEN_RATIO = 0.6180339887498949
 Progress = Callable[[int, int], None]
 """(done, of how much), by the weight of the parts."""
@@ -51,24 +54,33 @@ class Plan:
     """Tokens per row; None: the longest document (rows) or 256 (packed)."""
     rows: bool | None = None
     """One document per row, or packed end to end; None: what is natural for the source."""
-    valid: float = 0.05
-    test: float = 0.05
-    """Shares held out where the source has no splits of its own; the rest is train."""
+    valid: float | None = None
+    test: float | None = None
+    """Shares held out of what is not held out already; None: 0.05, but none where the source has splits of its own."""
     seed: int = 0
     """Decides which documents are held out."""
 
     def __post_init__(self) -> None:
-        if not (min(self.valid, self.test) >= 0 and self.valid + self.test < 1):  # nor a NaN
-            got = f"valid {self.valid}, test {self.test}"
+        valid, test = self.valid or 0.0, self.test or 0.0
+        if not (min(valid, test) >= 0 and valid + test < 1):  # nor a NaN
+            got = f"valid {valid}, test {test}"
             fail("the held-out shares are out of range", got=got, allowed="each >= 0, together < 1", do="lower them")
         if not 0 <= self.seed < 2**64:
             fail("seed is out of range", got=self.seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
         if self.length is not None and self.length < 1:
             fail("the length is not positive", got=self.length, allowed="an integer >= 1", do="pass the tokens per row")
 
-    @property
-    def fractions(self) -> dict[str, float]:
-        return {name: share for name, share in (("valid", self.valid), ("test", self.test)) if share}
+    def shares(self, source: Source) -> dict[str, float]:
+        """What is held out, by the name of the split."""
+        own = {part.split for part in source.parts if part.split}
+        usual = 0.0 if own else HELD_OUT
+        wanted = (("valid", self.valid), ("test", self.test))
+        found = {name: share for name, given in wanted if (share := usual if given is None else given)}
+        if own and found and source.one_document:
+            fail("a text with splits of its own is not cut", got=str(found), allowed=", ".join(sorted(own)), do=_LEAVE)
+        for name in own & found.keys():
+            fail(f"the source has its own split {name}", got=found[name], allowed="no share of it", do=_LEAVE)
+        return found
 
     def to_json(self, source: Source, rows: bool) -> dict[str, Any]:
         """The plan in words, with a fingerprint of the files it was made for."""
@@ -76,6 +88,7 @@ class Plan:
         files = repr([(part, part.weight) for part in source.parts])
         return {
             **{k: v for k, v in asdict(self).items() if k != "reading"},
+            **{"valid": 0.0, "test": 0.0} | self.shares(source),
             **reading,
             "rows": rows,
             "files": hashlib.blake2b(files.encode(), digest_size=8).hexdigest(),
@@ -92,7 +105,8 @@ class _Job:
     rows: bool
     longest: int | None
     by_document: bool
-    plan: Plan
+    shares: dict[str, float]
+    seed: int
     work: Path
 
     @property
@@ -149,7 +163,7 @@ def _prepared(
             if progress is not None:
                 progress(done, total)
         folders, vocabulary = [job.folder for job in jobs], jobs[0].vocabulary
-        manifest = gather(folders, source, vocabulary, out, plan.length, plan.fractions, document)
+        manifest = gather(folders, source, vocabulary, out, plan.length, plan.shares(source), document)
     except ValueError:  # the data or the plan is wrong: nothing here can be gone on with
         _discard(out)
         raise
@@ -171,7 +185,7 @@ def _jobs(plan: Plan, source: Source, rows: bool, work: Path, workers: int) -> l
     vocabulary = _vocabulary(plan, source, rows, work, workers)
     longest = plan.length if rows else None
     return [
-        _Job(part, i, vocabulary, rows, longest, not source.one_document, plan, work)
+        _Job(part, i, vocabulary, rows, longest, not source.one_document, plan.shares(source), plan.seed, work)
         for i, part in enumerate(source.parts)
     ]
 
@@ -230,7 +244,7 @@ def _encode(job: _Job) -> None:
                 dropped += 1
                 continue
             if starts:
-                split = job.part.split or (_held_out(job, number) if job.by_document else "all")
+                split = _split_of(job, number)
             tally = tallies.setdefault(split, _Tally())
             if split not in outputs:
                 outputs[split] = (partial / f"{split}.bin").open("wb")
@@ -264,11 +278,18 @@ def _numbered(part: Part) -> Iterator[tuple[int, Piece, bool]]:
         number += piece.ends
 
 
-def _held_out(job: _Job, number: int) -> str:
-    """The split of a document: multiples of the golden ratio from a random start fall evenly on the shares."""
-    start = mix(mix(np.full(1, job.plan.seed, dtype=np.uint64)) + np.uint64(job.number))[0]
+def _split_of(job: _Job, number: int) -> str:
+    """The split of a document: multiples of the golden ratio from a random start fall evenly on the shares.
+
+    Splits of the source are kept, but for what is held out of its training split.
+    """
+    if job.part.split not in (None, "train"):
+        return job.part.split
+    if not job.by_document:
+        return job.part.split or "all"
+    start = mix(mix(np.full(1, job.seed, dtype=np.uint64)) + np.uint64(job.number))[0]
     place = (float(start) / 2.0**64 + number * _GOLDEN_RATIO) % 1
-    for name, share in job.plan.fractions.items():
+    for name, share in job.shares.items():
         if place < share:
             return name
         place -= share
