@@ -211,7 +211,7 @@ def test_validation_rows_come_from_the_training_split(tmp_path):
     assert kept.manifest.plan["valid"] == 0
     dataset = prepared(tmp_path, tmp_path / "a.npz", valid=0.05)
     batches = {name: dataset.split(name).read(np.arange(len(dataset.split(name)))) for name in dataset.splits}
-    rows = {name: batch.tokens for name, batch in batches.items()}
+    rows = {name: batch.tokens.astype(np.uint8) for name, batch in batches.items()}
     assert len(rows["valid"]) == pytest.approx(20, abs=2)
     assert np.array_equal(rows["test"], images["test"])
     assert all(np.array_equal(b.labels, b.tokens[:, 0, 0] % 5) for b in batches.values())
