@@ -14,7 +14,7 @@ from .baselines import BASELINES
 from .data import Plan
 from .mistakes import fail
 from .networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
-from .run import SIZES, NetworkConfig, RunConfig, with_method
+from .run import SIZES, NetworkConfig, RunConfig, quick_training, with_method
 from .training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
 
 GPT2_VOCABULARY = 50_257
@@ -152,14 +152,8 @@ def openwebtext_small_genmd4() -> Preset:
 def _laptop(
     plan: Plan, shape: tuple[int, ...], network: NetworkConfig, summary: str, steps: int, batch: int, preview: int
 ) -> Preset:
-    how = TrainingConfig(
-        steps=steps,
-        batch_size=batch,
-        optimizer=OptimizerConfig(rate=1e-3),
-        average=0.999,
-        save_every=500,
-        validate_every=500,
-        preview=preview,
+    how = quick_training(
+        steps=steps, batch_size=batch, average=0.999, save_every=500, validate_every=500, preview=preview
     )
     return Preset(summary, plan, shape, RunConfig(f"data/{plan.source}", network, training=how))
 
@@ -192,11 +186,9 @@ def text8_10min() -> Preset:
     """
     network = TransformerConfig(27, 8, 10, 640, mlp="relu2")
     method = MD4Config(exponents=((0, 30.0),), k_law="bell", k_bell=(1.5, 1.5), weighting="ce")
-    training = TrainingConfig(
+    training = quick_training(
         steps=14_300,
         batch_size=256,
-        optimizer=OptimizerConfig("muon", rate=2e-3, muon_rate=1e-2),
-        rate=RateConfig(cooldown="linear", cooldown_share=0.6),
         average=0.998,
         save_every=2000,
         validate_every=2000,

@@ -1,6 +1,6 @@
 """A run is a folder; here, and only here, do data, network, method and trainer meet."""
 
-from .config import SIZES, MethodConfig, NetworkConfig, RunConfig, default_config, fitted, with_method
+from .config import SIZES, MethodConfig, NetworkConfig, RunConfig, default_config, fitted, quick_training, with_method
 from .export import export
 from .folder import Exported, Facts, ModelFolder, Run
 from .model import Model, Sampling, load
@@ -27,6 +27,7 @@ __all__ = [
     "find",
     "fitted",
     "load",
+    "quick_training",
     "started",
     "train",
     "with_method",
