@@ -8,7 +8,7 @@ import torch
 
 from unmask.data import Plan, prepare
 from unmask.run import default_config, train
-from unmask.training import OptimizerConfig
+from unmask.training import OptimizerConfig, RateConfig
 
 
 def trained(data, folder, method="md4", width=16, **training):
@@ -19,7 +19,8 @@ def trained(data, folder, method="md4", width=16, **training):
         if hasattr(config.network, "blocks")
         else {"layers": 1, "heads": 2, "width": width}
     )
-    quick = {"steps": 3, "batch_size": 4, "validation_sequences": 2, "preview": 0} | training
+    how = {"optimizer": OptimizerConfig(rate=1e-3), "rate": RateConfig()}
+    quick = {"steps": 3, "batch_size": 4, "validation_sequences": 2, "preview": 0} | how | training
     config = replace(config, network=replace(config.network, **small), training=replace(config.training, **quick))
     list(train(config, folder, torch.device("cpu")))
     return folder
