@@ -7,6 +7,7 @@ The same JSON and the same matplotlib give the same bytes.
 
 import json
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def text8_speed(*results: dict[str, Any]) -> Any:
     for (kind, runs), colour, (marker, _) in zip(by_kind.items(), COLOURS, LOOKS, strict=False):
         axes.plot(*zip(*map(_speed, runs), strict=True), marker, color=colour, alpha=0.35)
         budgets = sorted({r["budget_s"] for r in runs})
-        best = [min(_speed(r)[::-1] for r in runs if r["budget_s"] == budget)[::-1] for budget in budgets]
+        best = [min((_speed(r) for r in runs if r["budget_s"] == budget), key=itemgetter(1)) for budget in budgets]
         axes.plot(*zip(*best, strict=True), f"{marker}-", color=colour, label=f"{kind}, the best of each budget")
     axes.axhline(PAPER, color="0.6", linewidth=1, label="the paper's MD4, characters, 1 M steps")
     axes.set(xscale="log", xlabel="seconds of training on one H200", ylabel="bits per character")

@@ -404,14 +404,14 @@ def write(path, data):
         (
             lambda d: write(d / "a.txt", b"abc" * 99),
             {"reading": Reading(image_size=8)},
-            "text leaves no choice of --image-size: got 8, allowed is no such choice; leave it out",
+            "text has no use for --image-size: got 8, allowed is none of --column, --label-column, --image",
         ),
         (
             lambda d: write(d / "a.csv", b"text\nab\n"),
             {"reading": Reading(grey=True)},
-            "csv leaves no choice of --grey: got True, allowed is --column, --label-column",
+            "csv has no use for --grey: got True, allowed is --column, --label-column",
         ),
-        (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist leaves no choice of --column"),
+        (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist has no use for --column"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "runes"}, "unknown vocabulary: got runes"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "bpe"}, "needs a size"),
         (lambda d: write(d / "a.txt", b"abx" * 99), {"vocabulary": "alphabet:ab"}, "'x' is not in the vocabulary"),

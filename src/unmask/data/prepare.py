@@ -156,14 +156,15 @@ def _prepared(
     work = out / WORK
     claim(out, work / "plan.json", document, **_OTHER)
     try:
-        jobs = _jobs(plan, source, rows, work, workers)
+        shares = plan.shares(source)
+        jobs = _jobs(plan, source, rows, shares, work, workers)
         total, done = sum(job.part.weight for job in jobs), 0
         for job in _encoded(jobs, workers):
             done += job.part.weight
             if progress is not None:
                 progress(done, total)
         folders, vocabulary = [job.folder for job in jobs], jobs[0].vocabulary
-        manifest = gather(folders, source, vocabulary, out, plan.length, plan.shares(source), document)
+        manifest = gather(folders, source, vocabulary, out, plan.length, shares, document)
     except ValueError:  # the data or the plan is wrong: nothing here can be gone on with
         _discard(out)
         raise
@@ -181,11 +182,11 @@ def _discard(out: Path) -> None:
         out.rmdir()
 
 
-def _jobs(plan: Plan, source: Source, rows: bool, work: Path, workers: int) -> list[_Job]:
+def _jobs(plan: Plan, source: Source, rows: bool, shares: dict[str, float], work: Path, workers: int) -> list[_Job]:
     vocabulary = _vocabulary(plan, source, rows, work, workers)
     longest = plan.length if rows else None
     return [
-        _Job(part, i, vocabulary, rows, longest, not source.one_document, plan.shares(source), plan.seed, work)
+        _Job(part, i, vocabulary, rows, longest, not source.one_document, shares, plan.seed, work)
         for i, part in enumerate(source.parts)
     ]
 

@@ -115,13 +115,15 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
 
 def _check_used(kind: str, reading: Reading) -> None:
     """A choice that would be ignored is refused."""
-    used = _USES.get(kind, ())
-    for name in ("column", "label_column", "image_size", "grey"):
-        given = getattr(reading, name)
-        flag = name.replace("_", "-")
-        if given and name not in used:
-            allowed = ", ".join(f"--{other.replace('_', '-')}" for other in used) or "no such choice"
-            fail(f"{kind} leaves no choice of --{flag}", got=given, allowed=allowed, do="leave it out")
+    choices, used = ("column", "label_column", "image_size", "grey"), _USES.get(kind, ())
+    for name in choices:
+        if (got := getattr(reading, name)) and name not in used:
+            allowed = ", ".join(map(_flag, used)) or f"none of {', '.join(map(_flag, choices))}"
+            fail(f"{kind} has no use for {_flag(name)}", got=got, allowed=allowed, do="leave it out")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
