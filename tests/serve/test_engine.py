@@ -32,13 +32,23 @@ def drained(engine, x, sampling):
 def test_jobs_at_the_same_time_give_what_each_gives_alone(model):
     """Twelve jobs of three lengths share network calls and do not change each other."""
     rows = []
-    engine = Engine(model, Limits(jobs=12), rows.append)
+    engine = Engine(model, Limits(jobs=13), rows.append)
     jobs = [
         (model.blank(2, 0, length=length), Sampling(seed=seed, steps=8)) for seed in range(4) for length in (8, 7, 3)
     ]
+    first, all_here = threading.Event(), threading.Event()
 
     async def together():
-        return await asyncio.gather(*(drained(engine, *job) for job in jobs))
+        """Held back by a thirteenth until all have come: how quickly threads start is not what is tested."""
+        holding = asyncio.create_task(engine.run(lambda _: (first.set(), all_here.wait())))
+        while not first.is_set():
+            await asyncio.sleep(0.01)
+        others = [asyncio.create_task(drained(engine, *job)) for job in jobs]
+        while engine._batcher._members < 13:
+            await asyncio.sleep(0.01)
+        all_here.set()
+        await holding
+        return await asyncio.gather(*others)
 
     found = asyncio.run(together())
     engine.close()
