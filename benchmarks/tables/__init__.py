@@ -35,14 +35,15 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "learned_schedules": (likelihoods.learned_schedules, ("genmd4/*",)),
     "experiments": (likelihoods.experiments, ("speedrun/*",)),
     "text8_record": (likelihoods.text8_record, ("speedrun/*min-*",)),
-    "cifar10": (likelihoods.cifar10, ("cifar10/*",)),
+    "cifar10": (likelihoods.cifar10, ("cifar10/*min-*",)),
+    "pixel_experiments": (likelihoods.pixel_experiments, ("cifar10/try-*",)),
     "text_steps": (likelihoods.text_steps, ("text/books",)),
     "text_sets": (likelihoods.text_sets, ("text/books",)),
     "highlights": (
         overview.highlights,
         (
             *("speedrun/chars-10min-0", "genmd4/genmd4-2300-0", "genmd4/md4-2300-0", "grids_digits"),
-            *("other_data/chorales", "other_data/validity"),
+            *("cifar10/md4-10min-0", "other_data/chorales", "other_data/validity"),
         ),
     ),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),

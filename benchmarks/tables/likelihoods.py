@@ -1,5 +1,6 @@
 """Bounds of held-out data."""
 
+from collections.abc import Callable
 from typing import Any
 
 from .form import source, with_error
@@ -87,7 +88,7 @@ def experiments(*results: dict[str, Any]) -> str:
     return _timed("bits_per_character", "bits per character", results)
 
 
-def cifar10(*results: dict[str, Any]) -> str:
+def pixel_experiments(*results: dict[str, Any]) -> str:
     """The same for pictures, whose tokens are dimensions."""
     return _timed("bits_per_token", "bits per dimension", results)
 
@@ -107,19 +108,38 @@ def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
 
 
 def text8_record(*results: dict[str, Any]) -> str:
-    """The longest runs, each with what came before its clock started."""
-    lines = [
-        "| recipe | training, s | compiled before, s | parameters | characters read | bits per character | seed |",
-        "|---" * 7 + "|",
-    ]
-    for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"]["bits_per_character"]["mean"])):
+    """The longest runs, counted in characters, which subwords have several of."""
+
+    def characters(r: dict[str, Any]) -> float:
         found = r["result"]
-        read = r["tokens"] * found["bits_per_token"]["mean"] / found["bits_per_character"]["mean"]
+        return float(r["tokens"] * found["bits_per_token"]["mean"] / found["bits_per_character"]["mean"] / 1e6)
+
+    return _records("bits_per_character", "bits per character", "characters read, M", characters, results)
+
+
+def cifar10(*results: dict[str, Any]) -> str:
+    """The same for pictures."""
+
+    def images(r: dict[str, Any]) -> float:
+        return float(r["tokens"] / (r["result"]["tokens"] / r["result"]["sequences"]) / 1e6)
+
+    return _records("bits_per_token", "bits per dimension", "pictures seen, M", images, results)
+
+
+def _records(
+    name: str, title: str, read: str, amount: Callable[[dict[str, Any]], float], results: tuple[dict[str, Any], ...]
+) -> str:
+    """Timed runs, each with what came before its clock started, and with its command."""
+    columns = ("recipe", "training, s", "compiled before, s", "parameters", read, title, "seed")
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    ordered = sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"]))
+    for r in ordered:
+        seen = amount(r)
         lines.append(
             f"| {r['about']} | {r['training_s']:.0f} | {r['compile_s']:.0f} | {r['parameters'] / 1e6:.0f} M "
-            f"| {read / 1e6:,.0f} M | {with_error(found['bits_per_character'])} | {r['seed']} |"
+            f"| {seen:,.{0 if seen >= 100 else 2}f} | {with_error(r['result'][name])} | {r['seed']} |"
         )
-    return "\n".join([*lines, "", *(source(r) for r in results)])
+    return "\n".join([*lines, "", *(source(r) for r in ordered)])
 
 
 def text_steps(result: dict[str, Any]) -> str:

@@ -7,7 +7,9 @@ from .form import with_error
 Result = dict[str, Any]
 
 
-def highlights(record: Result, learned: Result, plain: Result, grids: Result, chorales: Result, valid: Result) -> str:
+def highlights(
+    record: Result, learned: Result, plain: Result, grids: Result, pixels: Result, chorales: Result, valid: Result
+) -> str:
     """What was asked, the figure, and where it is explained."""
     rows = (
         (
@@ -24,6 +26,11 @@ def highlights(record: Result, learned: Result, plain: Result, grids: Result, ch
             "digits in 8 steps: uniform and cosine grid",
             " and ".join(with_error(_first(grids, way)["frechet"], 2) for way in ("uniform", "cosine")) + " (Fréchet)",
             "schedules-and-grids",
+        ),
+        (
+            f"CIFAR-10, the paper's U-Net, {pixels['budget_s'] / 60:.0f} minutes",
+            f"{with_error(pixels['result']['bits_per_dimension'])} bits per dimension of the whole test split",
+            "cifar-10-in-ten-minutes",
         ),
         (
             "Bach's chorales: bits per note, and those of the best n-gram model",
