@@ -108,6 +108,15 @@ def write_json(path: Path, document: Any) -> None:
         file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
+def read_text(path: Path) -> str:
+    """What a text file holds, or one line that names the file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        got = f"byte {error.object[error.start]:#04x} at {error.start:,}"
+        fail(f"{path} holds no text", got=got, allowed="UTF-8", do="convert it, or name another file")
+
+
 def read_json(path: Path) -> Any:
     """What a JSON file holds, or one line that names the file."""
     try:

@@ -109,6 +109,9 @@ def test_gpt2_files(tmp_path):
     assert 92 in ids
     assert gpt2.decode(ids) == "Hello world"
     assert gpt2.eos_id == 93
+    (tmp_path / "encoder.json").write_text("{")
+    with pytest.raises(ValueError, match=r"encoder.json and vocab.bpe are no tokenizer: got "):
+        Subwords.load(tmp_path)
 
 
 def test_smallest_type():

@@ -163,14 +163,18 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["score", "RUN", "xyz"], "is not in the vocabulary"),
         (["check", "nowhere.txt", "--checker", "brackets"], "No such file"),
         (["check", "RUN/config.json", "--checker", "brackets"], "does not hold samples"),
+        (["check", "BINARY", "--checker", "brackets"], "holds no text: got byte 0xff at 1"),
+        (["score", "RUN", "BINARY"], "holds no text: got byte 0xff at 1"),
         (["check", "RUN/config.json", "--checker", "chess"], "unknown checker"),
         (["score", "RUN", "a" * 17], "the text does not fit the model"),
         (["score", "RUN", ""], "there is nothing to score"),
         (["score", "RUN", "ab", "--repeats", "1"], "repeats is too small: got 1"),
     ],
 )
-def test_bad_input_is_one_line(letters, subwords, words, message, capsys):
+def test_bad_input_is_one_line(letters, subwords, words, message, capsys, tmp_path):
+    (tmp_path / "model").write_bytes(b"a\xff")
     places = {"RUN": letters, "OTHER": subwords.parent / "data", "RUN/config.json": letters / "config.json"}
+    places |= {"BINARY": tmp_path / "model"}
     code, out, err = command(capsys, *(places.get(word, word) for word in words))
     assert code == 2
     assert message in err
@@ -435,6 +439,10 @@ def test_an_autoregressive_model_judges(letters, capsys, tmp_path):
     real, hasty, exact = (p["values"]["generative perplexity"]["value"] for p in (real, hasty, exact))
     assert 2 <= real < 2.3  # four letters, and each again: one bit per letter
     assert exact < hasty / 2
+    shutil.rmtree(judge)
+    trained(letters.parent / "data", judge, "ar", **how | {"steps": 100})
+    _, (_, again, _) = frontier(capsys, letters, tmp_path, *words, "--judge", judge)  # another one: it is asked anew
+    assert again["values"]["generative perplexity"]["value"] != hasty
     code, err = frontier(capsys, letters, tmp_path, *words, "--judge", letters)
     assert code == 2
     assert "only bounds likelihoods" in err

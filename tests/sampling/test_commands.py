@@ -237,6 +237,11 @@ def test_infill_command(letters, pictures, tmp_path, capsys):
         code, _, err = command(capsys, "infill", pictures, *words)
         assert code == 2
         assert "image.npy holds no pixels: got " in err
+    for name, said in (("image.npy", "is not an array file"), ("image.png", "is not a readable image")):
+        (tmp_path / name).write_bytes(b"no picture")
+        code, _, err = command(capsys, "infill", pictures, "--image", tmp_path / name, *words[2:])
+        assert code == 2
+        assert f"{name} {said}: got another" in err
 
 
 def test_samplers_are_listed_and_drawn(tmp_path, capsys):

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.configs import to_json
+from unmask.files import read_json
 from unmask.mistakes import fail
 from unmask.run import RunConfig
 from unmask.run.bench import Bench, measure
@@ -46,10 +47,10 @@ def run(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = read_json(path)
         float(document["tokens_per_s"])
         return document
-    except (KeyError, TypeError, json.JSONDecodeError):
+    except (KeyError, TypeError, ValueError):
         fail(f"{path} is not a result", got="another file", allowed="what --out has written", do="measure it first")
 
 

@@ -27,9 +27,9 @@ from unmask.mistakes import require
 from unmask.run import Model, find
 from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
-from unmask.run.folder import FACTS
+from unmask.run.folder import FACTS, ModelFolder
 from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown, under_model
-from unmask.run.model import load, loaded
+from unmask.run.model import loaded
 from unmask.run.previews import is_picture
 
 from .progress import bar
@@ -79,15 +79,17 @@ def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, conso
     count, do = len(held_out), "name another"
     require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
     data = samples_of(model, _rows(held_out, wanted.count))
-    yardsticks = list(_yardsticks(model, train, data, by))
+    judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find(by.judge).pinned()
+    yardsticks = list(_yardsticks(model, train, data, by, judge))
     about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
+    about |= {} if judge is None else {"judge_checkpoint": judge.identity}
     with bar(console, "samplers") as progress:
         return frontier(model, wanted, yardsticks, data, place, about, progress)
 
 
-def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Yardstick]:
-    """Those that fit the data."""
+def _yardsticks(model: Model, train: Split, data: Samples, by: By, judge: ModelFolder | None) -> Iterator[Yardstick]:
+    """Those that fit the data. judge: a model of ours; one of Hugging Face's is loaded by its name."""
     if is_picture(model.vocabulary, model.facts.shape):
         yield distances_by(extractor(by.features), data)
         return
@@ -95,20 +97,14 @@ def _yardsticks(model: Model, train: Split, data: Samples, by: By) -> Iterator[Y
     counted = train.stream(0, min(train.tokens, _COUNTED))
     yield frequencies_near(counted, model.vocabulary.size)
     yield under_ngram(NGram(counted, _ORDER, model.vocabulary.size))
-    if by.judge is not None:
-        yield from _by_judge(by.judge, model, data)
+    if judge is not None:
+        yield under_model(loaded(judge), model.vocabulary)
+    elif by.judge is not None:
+        other = Judge(by.judge, model.device)
+        yield under_judge(other)
+        yield mauve_by(other, data)
     if by.checker is not None:
         yield checked_by(find_checker(by.checker), texts_of(train, model.vocabulary))
-
-
-def _by_judge(name: str, model: Model, data: Samples) -> Iterator[Yardstick]:
-    """A folder of ours holds what is known of its data; all else is Hugging Face's."""
-    if (Path(name) / FACTS).exists():
-        yield under_model(load(name), model.vocabulary)
-        return
-    judge = Judge(name, model.device)
-    yield under_judge(judge)
-    yield mauve_by(judge, data)
 
 
 def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:

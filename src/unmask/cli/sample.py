@@ -13,8 +13,9 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from unmask.data.sources.images import read_picture
 from unmask.files import written_whole
-from unmask.mistakes import extra, require
+from unmask.mistakes import fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
 from unmask.run.previews import grid_of, is_picture, png
@@ -167,13 +168,17 @@ def picture_prompt(model: Model, image: Path, mask: Path) -> Tensor:
     return row.masked_fill(where, model.process.mask_id)
 
 
+def _array(path: Path) -> np.ndarray[Any, Any]:
+    try:
+        found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+        return found
+    except (ValueError, EOFError):
+        fail(f"{path} is not an array file", got="another file", allowed="a .npy", do="save it with numpy")
+
+
 def _pixels(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """A picture, or an array in a .npy file, of this shape."""
-    if path.suffix == ".npy":
-        found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-    else:
-        image = extra("PIL.Image", "images", "reading pictures")
-        found = np.asarray(image.open(path).convert("L" if len(shape) == 2 else "RGB"))
+    found = _array(path) if path.suffix == ".npy" else np.asarray(read_picture(path, grey=len(shape) == 2))
     require(
         found.shape == shape,
         f"{path} has another size than the model's pictures",

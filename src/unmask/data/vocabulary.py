@@ -15,7 +15,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from ..files import read_json
+from ..files import read_json, read_text
 from ..mistakes import fail
 
 Content = str | bytes | NDArray[Any]
@@ -195,9 +195,9 @@ class Subwords(Vocabulary):
     def load(cls, path: Path) -> "Subwords":
         """From a tokenizer.json, or a folder with one, or with vocabulary and merges in GPT-2's form."""
         if path.is_file():
-            return cls(path.read_text(encoding="utf-8"))
+            return cls(read_text(path))
         if (path / "tokenizer.json").exists():
-            return cls((path / "tokenizer.json").read_text(encoding="utf-8"))
+            return cls(read_text(path / "tokenizer.json"))
         for vocabulary, merges in (("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")):
             if (path / vocabulary).exists() and (path / merges).exists():
                 return cls._byte_level(path / vocabulary, path / merges)
@@ -210,7 +210,11 @@ class Subwords(Vocabulary):
 
     @classmethod
     def _byte_level(cls, vocabulary: Path, merges: Path) -> "Subwords":
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
+        try:
+            tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
+        except Exception as error:  # the library raises nothing more precise
+            files, said = f"{vocabulary.name} and {merges.name}", str(error).split("\n")[0][:120]
+            fail(f"{files} are no tokenizer", got=said, allowed="GPT-2's form", do=f"check them in {vocabulary.parent}")
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
         return cls(tokenizer.to_str())

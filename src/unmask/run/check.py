@@ -1,12 +1,12 @@
 """Samples in a file, checked one by one: those that are right, different, and new."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from ..data import Split, Vocabulary
+from ..files import read_json, read_text
 from ..mistakes import fail, require
 
 _ROWS = 4096
@@ -15,20 +15,17 @@ _ROWS = 4096
 
 def read_samples(path: Path) -> list[str]:
     """The texts of a .json that `unmask sample` wrote, or the lines of any other file; empty lines are skipped."""
-    if path.suffix == ".json":
-        found = _texts(path)
-    else:
-        found = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    found = _texts(path) if path.suffix == ".json" else [line for line in read_text(path).splitlines() if line.strip()]
     require(bool(found), f"{path} holds no samples", got="none", allowed="at least one", do="sample first")
     return found
 
 
 def _texts(path: Path) -> list[str]:
     try:
-        return [str(sample["text"]) for sample in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, KeyError, TypeError) as error:
+        return [str(sample["text"]) for sample in read_json(path)]
+    except (KeyError, TypeError, AttributeError):
         allowed = "what unmask sample --out FILE.json writes"
-        fail(f"{path} does not hold samples", got=repr(error), allowed=allowed, do="use it, or one sample per line")
+        fail(f"{path} does not hold samples", got="other JSON", allowed=allowed, do="use it, or one sample per line")
 
 
 def texts_of(split: Split, vocabulary: Vocabulary) -> Iterator[str]:

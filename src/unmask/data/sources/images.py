@@ -37,20 +37,29 @@ class ImagesPart:
         return sum(path.stat().st_size for path in self.paths)
 
     def pieces(self) -> Iterator[Piece]:
-        image = extra("PIL.Image", "images", "an image folder")
         for path, label in zip(self.paths, self.labels, strict=True):
-            try:
-                with image.open(path) as opened:
-                    picture = opened.convert("L" if self.grey else "RGB")
-            except (OSError, ValueError) as error:
-                fail(f"{path} is not a readable image", got=error, allowed="an image file", do="remove or replace it")
+            picture = read_picture(path, self.grey)
             if self.size:
-                picture = square(picture, self.size, image)
+                picture = square(picture, self.size)
             yield Piece(np.asarray(picture, dtype=np.uint8), label)
 
 
-def square(picture: Any, size: int, image: Any) -> Any:
+def read_picture(path: Path, grey: bool) -> Any:
+    """An image file as Pillow has it, in grey or in colours."""
+    image = extra("PIL.Image", "images", "reading pictures")
+    try:
+        with image.open(path) as opened:
+            return opened.convert("L" if grey else "RGB")
+    except image.UnidentifiedImageError:
+        got = "another kind of file"
+        fail(f"{path} is not a readable image", got=got, allowed="an image file", do="remove or replace it")
+    except (OSError, ValueError) as error:
+        fail(f"{path} is not a readable image", got=error, allowed="an image file", do="remove or replace it")
+
+
+def square(picture: Any, size: int) -> Any:
     """The centre square, resized by averaging."""
+    image = extra("PIL.Image", "images", "resizing pictures")
     side = min(picture.size)
     left, top = (picture.width - side) // 2, (picture.height - side) // 2
     return picture.crop((left, top, left + side, top + side)).resize((size, size), image.Resampling.BOX)
