@@ -5,6 +5,7 @@ mathematics; `unmask --help` lists the commands.
 """
 
 from collections.abc import Callable
+from contextlib import closing as _closing
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from pathlib import Path as _Path
@@ -31,13 +32,11 @@ def train(
     from .run import train as steps
     from .run.stop import stop_requested
 
-    with stop_requested() as stopped:
-        reports = steps(config, _Path(folder), stop_asked=stopped, **options)
+    with stop_requested() as stopped, _closing(steps(config, _Path(folder), stop_asked=stopped, **options)) as reports:
         for done in reports:
             if report is not None:
                 report(done)
             if done.stop_asked:
-                reports.close()
                 raise KeyboardInterrupt
     return Run.open(folder)
 

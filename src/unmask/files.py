@@ -24,6 +24,10 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        if error.filename is None:  # of writing, a full disk mostly: say where
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
@@ -149,7 +153,10 @@ def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, sam
     """
     document = json.loads(json.dumps(document))
     if file.exists():
-        check_same(folder, json.loads(file.read_text(encoding="utf-8")), document, holds=holds, same=same)
+        there = read_json(file)
+        if not isinstance(there, dict):
+            fail(f"{file} is damaged", got=f"{there!r:.40}", allowed="a JSON object", do="get the file again")
+        check_same(folder, there, document, holds=holds, same=same)
         return True
     others = [p for p in folder.iterdir() if not _ours(p, file)] if folder.exists() else []
     if others:

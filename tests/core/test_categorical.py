@@ -143,6 +143,13 @@ def test_top_k_and_temperature():
     torch.testing.assert_close(law_of(LOG_P, temperature=0.5, top_p=0.8), column(0, 16 / 25, 0, 9 / 25))
 
 
+@pytest.mark.parametrize("temperature", [1e-30, 1e-300])
+def test_a_tiny_temperature_leaves_the_most_likely_token(temperature):
+    """Also one that float32 takes for 0, by which nothing can be divided."""
+    found = filter_logits(torch.tensor([[1.0, 3.0, 2.0]]), temperature=temperature).softmax(-1)
+    assert found.tolist() == [[0, 1, 0]]
+
+
 def test_temperature_keeps_the_digits_of_bfloat16():
     """Logits of a mixed-precision network are sharpened in float32; in their own type the law is off by 1 in 1,000."""
     logits = (4 * torch.randn(50, 1000, generator=torch.Generator().manual_seed(0))).bfloat16()

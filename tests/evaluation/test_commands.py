@@ -20,6 +20,7 @@ from unmask.evaluation import chain_rule
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.orders import order_interval
+from unmask.run.scored import scored
 from unmask.sampling import Predictor
 from unmask.training import OptimizerConfig
 
@@ -374,6 +375,22 @@ def test_orders_need_rows_of_one_length(molecules, capsys):
     assert "orders need rows of one length" in err
 
 
+@pytest.mark.parametrize("method", ["ar", "block", "multinomial"])
+def test_orders_are_those_of_masked_diffusion(method, letters, tmp_path, capsys):
+    other = trained(letters.parent / "data", tmp_path / "run", method, steps=1)
+    code, out, err = command(capsys, "eval", other, "--split", "valid", "--orders", 2, "--sequences", 2)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "the model has no random orders" in err
+    assert not (other / "evals").exists()
+
+
+def test_orders_of_scores_are_measured(letters, tmp_path, capsys):
+    other = trained(letters.parent / "data", tmp_path / "run", "sedd", steps=1)
+    code, out, _ = command(capsys, "eval", other, "--split", "valid", "--orders", 2, "--sequences", 2, "--json")
+    assert code == 0
+    assert json.loads(out)["left_to_right"]["mean"] > 0
+
+
 def test_pictures_have_bits_per_dimension(pictures, capsys):
     _, out, _ = command(capsys, "eval", pictures, "--json")
     found = json.loads(out)
@@ -446,3 +463,36 @@ def test_an_autoregressive_model_judges(letters, capsys, tmp_path):
     code, err = frontier(capsys, letters, tmp_path, *words, "--judge", letters)
     assert code == 2
     assert "only bounds likelihoods" in err
+
+
+@pytest.fixture(scope="module")
+def ragged(tmp_path_factory):
+    """Rows of a's if their number is even, of b's if it is odd: what a row has ended with tells all of it."""
+    folder = tmp_path_factory.mktemp("ragged")
+    sizes = np.random.default_rng(0).integers(1, 12, 600)
+    (folder / "a.txt").write_text("\n".join("ab"[n % 2] * n for n in sizes))
+    prepare(Plan(str(folder / "a.txt"), kind="lines", rows=True), folder / "data")
+    how = {"width": 32, "steps": 250, "batch_size": 32, "average": 0.9, "optimizer": OptimizerConfig(rate=1e-2)}
+    return trained(folder / "data", folder / "run", **how)
+
+
+def test_texts_of_different_length_are_scored_as_in_training(ragged):
+    """Where a row ends was always shown: without it half a bit per row is left, which letter it is."""
+    model = load(ragged, device="cpu")
+    for (log_p, _), text in zip(model.log_likelihood(["aaaa", "bbbbb"]), ("aaaa", "bbbbb"), strict=True):
+        assert -log_p < 0.2 * len(text) * np.log(2)
+        assert scored(model, text).total < 0.2 * len(text)
+
+
+def test_rows_of_different_length_from_left_to_right(ragged, tmp_path, capsys):
+    """What stands after the end of a row is not given text: an autoregressive model previews and samples such rows."""
+    run = trained(ragged.parent / "data", tmp_path / "ar", "ar", preview=2, validate_every=2)
+    code, out, _ = command(capsys, "sample", run, "-n", 3)
+    assert code == 0
+    assert out
+
+
+def test_guidance_needs_more_than_the_end_of_a_row(ragged, capsys):
+    code, _, err = command(capsys, "sample", ragged, "-n", 1, "--guidance", 2)
+    assert code == 2
+    assert "there is nothing to guide by" in err

@@ -1,14 +1,31 @@
 """Golden cases, written from the descriptions of the protocols: what a row becomes, and how rows are cut."""
 
 import json
+import math
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from unmask.cli.main import main
-from unmask.evaluation import PROTOCOLS, accuracy, find_detokeniser, find_protocol, read_questions
-from unmask.evaluation.choices import Answered, _row
+from unmask.evaluation import (
+    PROTOCOLS,
+    Accuracy,
+    Answered,
+    Question,
+    accuracy,
+    answer,
+    find_detokeniser,
+    find_protocol,
+    find_text,
+    read_questions,
+)
+from unmask.evaluation.choices import _row
 from unmask.run import load
+from unmask.run.zero_shot import ZeroShot, sequences_of
+from unmask.sampling import Predictor
+from unmask.training import charge_chunks
 
 GOLDEN = [
     ("wikitext", " = = Career = = \n", " == Career ==\n"),
@@ -106,6 +123,11 @@ def test_questions(subwords, letters, tmp_path, capsys):
         assert found["questions"] == 10
         assert 0 <= found["accuracy"] <= 1
         assert found["error"] == pytest.approx((found["accuracy"] * (1 - found["accuracy"]) / 10) ** 0.5)
+        assert (found["accuracy_per_byte"] is None) == (found["error_per_byte"] is None) == bool(flags)
+        code, again, _ = command(capsys, "eval", subwords, "--choices", path, *flags)  # read from what is written down
+        assert code == 0
+        assert f"accuracy {found['accuracy']:.1%}" in again
+        assert ("per byte" in again) != bool(flags)
     path.write_text(json.dumps({"ctx": "aAb", "endings": ["B", "A"], "label": 0}) + "\n")
     code, _, err = command(capsys, "eval", letters, "--choices", path)
     assert code == 2  # an ending begins with a space, which this alphabet does not have
@@ -114,6 +136,29 @@ def test_questions(subwords, letters, tmp_path, capsys):
     code, _, err = command(capsys, "eval", subwords, "--choices", path)
     assert code == 2
     assert "line 1 of" in err
+
+
+def test_questions_have_their_own_masks_and_endings_share_them(subwords):
+    """The same question again costs something else; the same ending again, and the question under its number, not."""
+    model = load(subwords)
+    twins = Question("the cat", ("sat on the mat", "sat on the mat"), 0)
+
+    def costs(questions, **how):
+        found = answer(
+            model.network,
+            questions,
+            model.estimator(),
+            model.vocabulary,
+            length=16,
+            draws=1,
+            charge=charge_chunks,
+            **how,
+        )
+        return [one.nats for one in found]
+
+    first, second = costs([twins, twins])
+    assert first[0] == first[1] != second[0] == second[1]
+    assert costs([twins], first=1)[0] == pytest.approx(second, rel=1e-6)
 
 
 def test_the_papers_way_fills_rows_up_and_hides_everything(subwords):
@@ -130,6 +175,42 @@ def test_accuracy_by_both_measures():
     found = accuracy([Answered((3.0, 4.0), (1, 8), 1), Answered((3.0, 4.0), (1, 8), 0)])
     assert (found.accuracy, found.accuracy_per_byte) == (0.5, 0.5)
     assert accuracy([Answered((3.0, 4.0), (1, 8), 1)]).accuracy_per_byte == 1
+    assert accuracy([Answered((3.0, 4.0), None, 0)]) == Accuracy(1, 1.0, 0.0, None, None)
+
+
+def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_path, capsys):
+    """One step guesses every token from masks alone: by hand. Another grid is another figure, in another file."""
+    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 20)
+    words = ("eval", subwords, "--text", tmp_path / "a.txt", "--draws", 8, "--json")
+    ways = [("--steps", 1), ("--steps", 4), ("--steps", 4, "--grid", "cosine")]
+    found = [json.loads(command(capsys, *words, *way)[1]) for way in ways]
+    assert [(one["steps"], one["grid"]) for one in found] == [(1, "uniform"), (4, "uniform"), (4, "cosine")]
+    one, even, cosine = (one["bits_per_token"]["mean"] for one in found)
+    model = load(subwords)
+    tokens = torch.from_numpy(sequences_of(model, ZeroShot(find_text(str(tmp_path / "a.txt"), None))))
+    logits = Predictor(model.network, model.process.mask_id)(
+        torch.full_like(tokens, model.process.mask_id), torch.ones(len(tokens)), torch.ones_like(tokens, dtype=bool)
+    )
+    assert one == pytest.approx(functional.cross_entropy(logits, tokens.flatten()).item() / math.log(2), rel=1e-3)
+    assert len({one, even, cosine}) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--text", "FILE", "--steps", 2, 4), "too many --steps for --text: got 2"),
+        (("--text", "FILE", "--steps", 0), "steps is too small"),
+        (("--choices", "FILE", "--steps", 4), "--choices takes no steps: got --steps,"),
+        (("--choices", "FILE", "--grid", "cosine"), "--choices takes no steps: got --grid,"),
+        (("--orders", 2, "--steps", 4, "--grid", "cosine"), "--orders takes no steps: got --steps and --grid,"),
+    ],
+)
+def test_steps_are_refused_where_they_would_do_nothing(words, said, subwords, tmp_path, capsys):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"question": "the", "choices": ["dog", "mat"], "answer": 1}) + "\n")
+    code, out, err = command(capsys, "eval", subwords, *(path if word == "FILE" else word for word in words))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
 
 
 def test_the_text_must_have_an_end(letters, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from tests.small_models import trained
 from unmask.cli import progress
 from unmask.cli.live import Watch
 from unmask.cli.main import main
-from unmask.run import Sampling
+from unmask.networks import Conditioning
+from unmask.run import Sampling, default_config, train
 from unmask.run.prompt import parse
 from unmask.sampling import MASKED, SAMPLERS
 from unmask.sampling.samplers import POLYNOMIAL
@@ -346,3 +348,23 @@ def test_live_view_shows_masks_then_tokens(letters, pictures):
         story = watch.stories()[0]
         assert len(story.tokens) == len(shown)
         assert (story.revealed_at() >= 1).all()
+
+
+def test_a_race_without_time_is_not_asked_to_go_on(letters, tmp_path, capsys):
+    """It takes every visible token for the winner of a race, so it knows no law given a prompt: said, not sampled."""
+    how = {"steps": 2, "batch_size": 4, "validation_sequences": 2, "preview": 0}
+    data = str(letters.parent / "data")
+    config = default_config(data)
+    small = replace(config.network, layers=1, heads=2, width=16)
+    config = replace(config, network=small, training=replace(config.training, **how))
+    for time in (False, True):
+        method = replace(config.method, exponents=((0, 8.0),))
+        network = replace(small, conditioning=Conditioning(time=time))
+        list(train(replace(config, network=network, method=method), tmp_path / f"{time}", torch.device("cpu")))
+    for words in (("infill", "aA____"), ("sample", "--length", 40)):
+        name, *rest = words
+        code, _, err = command(capsys, name, tmp_path / "False", *rest, "--steps", 2)
+        assert code == 2
+        assert err.startswith("this model cannot go on from given tokens: got ")
+        assert command(capsys, name, tmp_path / "True", *rest, "--steps", 2)[0] == 0
+    assert command(capsys, "sample", tmp_path / "False", "-n", 1, "--sampler", "race")[0] == 0

@@ -12,9 +12,10 @@ from tests import processes
 
 
 @contextmanager
-def serving(*models, flags=(), **environment):
-    """The address of a server, which is stopped in the end."""
-    command = [sys.executable, "-m", "unmask", "serve", *map(str, models), "--port", "0", "--json", *flags]
+def serving(*models, flags=(), before="", **environment):
+    """The address of a server, which is stopped in the end; `before`: what its process does first."""
+    program = f"import sys; from unmask.cli.main import main\n{before}\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "serve", *map(str, models), "--port", "0", "--json", *flags]
     process = processes.Popen(
         command, stdout=processes.PIPE, stderr=processes.PIPE, text=True, env=os.environ | environment
     )

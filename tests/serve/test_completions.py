@@ -49,6 +49,23 @@ def test_several(client):
     assert by_token[0] == by_token[1] == by_token[2]
 
 
+def test_tokens_stay_as_they_are(client, subwords):
+    """Those of single letters, which a text of these letters would not have."""
+    vocabulary = load(subwords, device="cpu").vocabulary
+    tokens = [int(vocabulary.encode(letter)[0]) for letter in "the"]
+    assert len(vocabulary.encode("the")) == 1
+    found = complete(client, tokens, model="subwords", echo=True)
+    assert found.usage.prompt_tokens == 3
+    assert found.choices[0].text.startswith("the")
+
+
+def test_null_is_the_default(client):
+    names = ("max_tokens", "temperature", "n", "stream", "echo", "stop", "suffix", "top_p", "presence_penalty")
+    plain = client.completions.create(model="letters", prompt="aA", seed=5)
+    found = client.completions.create(model="letters", prompt="aA", seed=5, extra_body=dict.fromkeys(names))
+    assert found.choices == plain.choices
+
+
 def test_the_seed_decides(client):
     texts = [complete(client, "aA", max_tokens=12, seed=seed).choices[0].text for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
@@ -64,14 +81,16 @@ def test_the_seed_decides(client):
         {"n": 3},
         {"stop": "bB"},
         {"suffix": "dD"},
+        {"stop": ["bBx", "Bb", "cCc"]},
         {"echo": True},
+        {"echo": True, "n": 2, "prompt": ["aA", "bB"]},
         {"extra_body": {"sampler": "remask-cap", "steps": 8}},
     ],
 )
 def test_a_stream_adds_up_to_the_whole(client, more):
-    how = {"max_tokens": 12} | more
-    whole = complete(client, "aA", **how)
-    chunks = list(complete(client, "aA", stream=True, stream_options={"include_usage": True}, **how))
+    how = {"prompt": "aA", "max_tokens": 12} | more
+    whole = complete(client, **how)
+    chunks = list(complete(client, stream=True, stream_options={"include_usage": True}, **how))
     for choice in whole.choices:
         parts = [part for chunk in chunks for part in chunk.choices if part.index == choice.index]
         assert "".join(part.text for part in parts) == choice.text
@@ -113,6 +132,7 @@ def test_subwords_keep_their_spaces(client):
         ({"prompt": "π"}, openai.BadRequestError, "π"),
         ({"prompt": [10**9]}, openai.BadRequestError, "no such token"),
         ({"max_tokens": 10**12}, openai.BadRequestError, "too many tokens: got 1000000000000, allowed is at most 2048"),
+        ({"n": 9, "prompt": ["a", "b"]}, openai.BadRequestError, "too many samples: got 18, allowed is at most 16"),
         ({"n": 1000}, openai.BadRequestError, "too many samples"),
         ({"max_tokens": 0}, openai.BadRequestError, "max_tokens"),
         ({"temperature": -1}, openai.BadRequestError, "temperature"),
@@ -122,6 +142,11 @@ def test_subwords_keep_their_spaces(client):
         ({"extra_body": {"colour": 1}}, openai.BadRequestError, "colour"),
         (
             {"stream": True, "extra_body": {"sampler": "thinning"}},
+            openai.BadRequestError,
+            "not defined for this schedule",
+        ),
+        (
+            {"stream": True, "echo": True, "extra_body": {"sampler": "thinning"}},
             openai.BadRequestError,
             "not defined for this schedule",
         ),

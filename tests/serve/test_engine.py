@@ -11,6 +11,7 @@ import torch
 
 from unmask.cli.serving_commands import Serve
 from unmask.run import Sampling, load
+from unmask.serve.batcher import StoppedError
 from unmask.serve.engine import BusyError, Engine, Limits
 
 
@@ -95,6 +96,34 @@ def test_work_ends_when_nobody_waits_for_it(model):
     time.sleep(0.1)
     assert len(rows) == made < 100
     engine.close()
+
+
+def test_closing_waits_for_nobody(model, monkeypatch):
+    """Neither for a network call that does not end nor for a job; whoever waits for them is told."""
+    began, hold = threading.Event(), threading.Event()
+    monkeypatch.setattr(model.network, "features", lambda *_: (began.set(), hold.wait()))
+    engine = Engine(model, Limits())
+
+    async def close():
+        asked = [
+            asyncio.create_task(drained(engine, model.blank(1, 0), Sampling(steps=2))),
+            asyncio.create_task(engine.run(lambda _: None)),
+        ]
+        while not began.is_set():
+            await asyncio.sleep(0.01)
+        start = time.monotonic()
+        await asyncio.to_thread(engine.close)
+        assert time.monotonic() - start < 5
+        with pytest.raises(StoppedError):
+            await asked[0]
+        await asyncio.wait(asked)
+        with pytest.raises(StoppedError):
+            await engine.run(lambda _: "taken on")
+        while engine.pending:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(close(), 20))
+    hold.set()
 
 
 def test_mistakes_come_back(model):

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpx
 import openai
@@ -23,6 +24,7 @@ LONG = {"model": "letters", "prompt": "a", "max_tokens": 63, "steps": 400, "seed
 """Takes a second or two: seven windows of 400 steps each."""
 
 VERY_LONG = LONG | {"max_tokens": 2000, "steps": 1024}
+RUNNING, WAITING = 'unmask_jobs_running{model="letters"}', 'unmask_jobs_waiting{model="letters"}'
 ASK = "import sys, json, httpx; httpx.post(sys.argv[1], json=json.loads(sys.argv[2]), timeout=99)"
 
 
@@ -44,8 +46,9 @@ def until(condition, seconds=15):
 
 
 def test_keys(named_models):
-    with serving(named_models[0], UNMASK_API_KEY="open-sesame") as (address, _):
-        for key in ("", "Bearer wrong", "open", "Bearer open-sesam\xe9"):
+    """The key as it was read from a file, with the end of its line; the scheme in any case, as HTTP has it."""
+    with serving(named_models[0], UNMASK_API_KEY="open-sesame\n") as (address, _):
+        for key in ("", "Bearer wrong", "open", "Bearer open-sesam\xe9", "open-sesame", "Basic open-sesame"):
             answer = httpx.get(f"{address}/v1/models", headers={"Authorization": key.encode("latin-1")} if key else {})
             assert answer.status_code == 401
             assert answer.json()["error"]["code"] == "invalid_api_key"
@@ -55,21 +58,40 @@ def test_keys(named_models):
             openai.OpenAI(base_url=f"{address}/v1", api_key="wrong", max_retries=0).models.list()
         assert openai.OpenAI(base_url=f"{address}/v1", api_key="open-sesame").models.list().data[0].id == "letters"
         assert is_well(address, Authorization="Bearer open-sesame")
+        assert is_well(address, Authorization="bearer open-sesame")
 
 
 def test_a_page_elsewhere_cannot_give_us_another_name(address):
-    assert httpx.get(f"{address}/v1/models", headers={"Host": "evil.example"}).status_code == 400
+    for name in ("evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1:80@evil.example", ""):
+        answer = httpx.get(f"{address}/v1/models", headers={"Host": name})
+        assert answer.status_code == 400
+        assert "does not go by this name" in answer.json()["error"]["message"]
+    for name in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]", "[::1]:8000"):
+        assert httpx.get(f"{address}/v1/models", headers={"Host": name}).status_code == 200
+
+
+_OBJECT = "the body is not a JSON object: send one, with Content-Type: application/json"
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"model": "letters", "prompt": {"a": 1}}', b"[" * 100_000],
-    ids=["empty", "cut", "list", "null", "string", "not UTF-8", "wrong kind", "deep"],
+    ("body", "says"),
+    {
+        "empty": (b"", _OBJECT),
+        "cut": (b"{", "the body is not JSON: Expecting property name enclosed in double quotes at character 1"),
+        "list": (b"[]", _OBJECT),
+        "null": (b"null", _OBJECT),
+        "string": (b'"text"', _OBJECT),
+        "not UTF-8": (b"\xff\xfe", "the body is not JSON: Expecting value at character 0"),
+        "wrong kind": (b'{"model": "letters", "prompt": {"a": 1}}', "prompt: Input should be a valid string"),
+        "wrong item": (b'{"model": "letters", "stop": ["a", 1]}', "stop.1: Input should be a valid string"),
+        "deep": (b"[" * 100_000, "There was an error parsing the body"),
+    }.values(),
 )
-def test_malformed_bodies(address, body):
+def test_malformed_bodies(address, body, says):
+    """In one line, without pydantic's names for the kinds that a field may have."""
     answer = httpx.post(f"{address}/v1/completions", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
-    assert "\n" not in answer.json()["error"]["message"]
+    assert answer.json()["error"]["message"] == says
     assert is_well(address)
 
 
@@ -98,17 +120,58 @@ def test_oversized_bodies(address):
     assert is_well(address)
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"prompt": [""] * 100_000, "max_tokens": 2048}, "too many samples: got 100000, allowed is at most 16"),
+        ({"prompt": [{}] * 200_000}, "prompt.0: Input should be a valid string"),
+        ({"stop": ["b"] * 200_000}, "stop: List should have at most 4 items"),
+        ({"stop": "b" * 200_000, "stream": True}, "stop: String should have at most 256 characters"),
+    ],
+    ids=["prompts", "wrong prompts", "stops", "a long stop"],
+)
+def test_small_bodies_make_no_large_work(address, body, says):
+    """Whatever is asked in one megabyte is refused at once: others wait for the event loop meanwhile."""
+    httpx.get(f"{address}/healthz")
+    start = time.monotonic()
+    answer = httpx.post(f"{address}/v1/completions", json=LONG | body)
+    assert time.monotonic() - start < 3
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith(says)
+
+
+@contextmanager
+def asking(address, **body):
+    """A client in a process of its own, which is killed in the end."""
+    client = subprocess.Popen([sys.executable, "-c", ASK, f"{address}/v1/completions", json.dumps(body)])
+    try:
+        yield
+    finally:
+        client.kill()
+        client.wait()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_away_leaves_its_place_in_the_queue(named_models, stream):
+    """While another's work goes on: else a few who left would keep out all others. As long as it is there, others are
+    sent away, also where their prompt could be given back at once.
+    """
+    with serving(named_models[0], flags=["--jobs", "1", "--queue", "1"]) as (address, _), asking(address, **VERY_LONG):
+        until(lambda: figures(address)[RUNNING] == 1)
+        with asking(address, **VERY_LONG | {"stream": stream}):
+            until(lambda: figures(address)[WAITING] == 1)
+            answer = httpx.post(f"{address}/v1/completions", json=LONG | {"stream": True, "echo": True})
+            assert answer.status_code == 429
+        until(lambda: figures(address)[WAITING] == 0, seconds=5)
+        assert figures(address)[RUNNING] == 1
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_is_not_worked_for(named_models, stream):
     with serving(named_models[0]) as (address, _):
-        client = subprocess.Popen(
-            [sys.executable, "-c", ASK, f"{address}/v1/completions", json.dumps(VERY_LONG | {"stream": stream})]
-        )
-        running = 'unmask_jobs_running{model="letters"}'
-        until(lambda: figures(address)[running] == 1)
-        client.kill()
-        client.wait()
-        until(lambda: figures(address)[running] == 0, seconds=5)
+        with asking(address, **VERY_LONG | {"stream": stream}):
+            until(lambda: figures(address)[RUNNING] == 1)
+        until(lambda: figures(address)[RUNNING] == 0, seconds=5)
         assert figures(address)['unmask_network_call_rows_count{model="letters"}'] < 2000
         assert is_well(address)
 
@@ -135,7 +198,7 @@ def test_stopped_it_finishes_what_runs(named_models):
             target=lambda: answers.append(httpx.post(f"{address}/v1/completions", json=LONG, timeout=60))
         )
         asking.start()
-        until(lambda: figures(address)['unmask_jobs_running{model="letters"}'] == 1)
+        until(lambda: figures(address)[RUNNING] == 1)
         process.send_signal(signal.SIGTERM)
         asking.join()
         assert answers[0].status_code == 200
@@ -143,6 +206,35 @@ def test_stopped_it_finishes_what_runs(named_models):
         assert process.wait(timeout=20) in (0, -signal.SIGTERM)
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{address}/healthz")
+
+
+def test_stopped_it_cuts_off_what_does_not_end(named_models):
+    """What runs, waits, streams, or has not even been asked in full is told so in JSON, and the process ends."""
+    soon = "import unmask.serve.server as server; server._FINISH = server._LEAVE = 1"
+    with serving(named_models[0], flags=["--jobs", "2"], before=soon) as (address, process):
+
+        def ask(how):
+            return httpx.post(f"{address}/v1/completions", json=VERY_LONG | how, timeout=15)
+
+        host, port = address.removeprefix("http://").split(":")
+        with ThreadPoolExecutor(3) as pool, socket.create_connection((host, int(port))) as half:
+            half.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
+            first = [pool.submit(ask, how) for how in ({}, {"stream": True, "echo": True})]
+            until(lambda: figures(address)[RUNNING] == 2)
+            queued = pool.submit(ask, {"stream": True})
+            until(lambda: figures(address)[WAITING] == 1)
+            process.send_signal(signal.SIGTERM)
+            whole, stream, late = (future.result() for future in (*first, queued))
+            assert half.recv(4096).startswith(b"HTTP/1.1 503 ")
+        assert process.wait(timeout=5) in (0, -signal.SIGTERM)
+        assert "Traceback" not in process.stderr.read()
+    for answer in (whole, late):
+        assert answer.status_code == 503
+        assert answer.json()["error"]["message"].startswith("the server is being stopped")
+    events = stream.text.split("\n\n")
+    assert json.loads(events[0].removeprefix("data: "))["choices"][0]["text"] == "a"
+    assert json.loads(events[-3].removeprefix("data: "))["error"]["code"] == "stopped"
+    assert events[-2:] == ["data: [DONE]", ""]
 
 
 def refused(capsys, *words):
@@ -163,6 +255,8 @@ def test_bad_input_is_one_line(named_models, tmp_path, capsys, monkeypatch):
     assert "is not a run or a model" in refused(capsys, tmp_path, "--port", 0)
     assert "queue is not positive" in refused(capsys, model, "--queue", 0)
     assert "no model to serve" in refused(capsys)
+    monkeypatch.setenv("UNMASK_API_KEY", "open sesame")
+    assert "the API key is not one word" in refused(capsys, model, "--port", 99999)
 
 
 def test_a_damaged_model_is_not_served(letters, tmp_path):
@@ -175,5 +269,5 @@ def test_a_damaged_model_is_not_served(letters, tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert "is damaged" in done.stderr
-    assert "has no checkpoint yet" in done.stderr.splitlines()[-1]
+    assert "no other is whole" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -37,8 +37,20 @@ def test_gaps_are_null(client):
 
 
 def test_gaps_have_a_limit(client):
-    said = refused(client, "tokens", model="letters", text="a[MASK:99999999999]", gaps=True)
-    assert said == "a gap is too large: got 99999999999, allowed is at most 2048 tokens; ask for fewer"
+    """All of them together, and however many digits: Python reads no number of 5000."""
+    for text, got in (
+        ("a[MASK:99999999999]", "[MASK:99999999999]"),
+        ("[MASK:2048]" * 1000, "[MASK:2048]"),
+        (f"[MASK:{'9' * 5000}]", f"[MASK:{'9' * 34}…"),
+    ):
+        said = refused(client, "tokens", model="letters", text=text, gaps=True)
+        assert said == f"a gap is too large: got {got}, allowed is at most 2048 tokens in all gaps; ask for fewer"
+
+
+def test_gaps_have_a_limit_without_a_server(letters):
+    for digits in (12, 5000):
+        with pytest.raises(ValueError, match="a gap is too large"):
+            load(letters, device="cpu").infill(f"a[MASK:{'9' * digits}]")
 
 
 @pytest.mark.parametrize("text", ["the cat sat", "naïve 😀😀 “mat”", "ï", ""])
@@ -72,6 +84,26 @@ def test_the_chosen_token_is_among_its_alternatives(client):
     found = asked(client, "alternatives", **body, count=2, token=rarest)
     assert [row["id"] for row in found][2:] == [rarest]
     assert found[2]["probability"] == pytest.approx(everything[rarest], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "last"),
+    [
+        ("/v1/completions", {"prompt": "aA", "stream": True, "echo": True}, "data: [DONE]"),
+        ("/api/trajectory", {"tokens": [None] * 16}, "event: error"),
+    ],
+)
+def test_a_stream_that_fails_says_so(letters, monkeypatch, caplog, path, body, last):
+    """It has begun, so its status is sent: an event tells the client, and the log tells why."""
+    model = load(letters, device="cpu")
+    whole, left = model.network.features, iter([True] * 3)
+    monkeypatch.setattr(model.network, "features", lambda *x: whole(*x) if next(left, False) else 1 / 0)
+    with TestClient(application({"letters": model})) as client:
+        answer = client.post(path, json={"model": "letters", **body})
+    assert answer.status_code == 200
+    assert '"the server has failed: its log says why"' in answer.text
+    assert answer.text.rstrip().split("\n\n")[-1].startswith(last)
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_models_say_what_the_page_must_know(client):

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -56,7 +57,35 @@ def test_the_last_few_and_the_best_are_kept(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000002", "step-00000004", "step-00000005"]
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "missing", "json"])
+def test_what_is_not_ours_is_neither_read_nor_deleted(tmp_path):
+    """A copy that a user has put aside is no checkpoint, whatever sorts after it."""
+    for step in (1, 2):
+        checkpoint.save(tmp_path, snapshot(step))
+    for name in ("step-00000002.keep", "step-x"):
+        shutil.copytree(tmp_path / "step-00000002", tmp_path / name)
+    shutil.rmtree(tmp_path / "step-00000002")
+    assert checkpoint.newest(tmp_path) == tmp_path / "step-00000001"
+    checkpoint.save(tmp_path, snapshot(3))
+    checkpoint.prune(tmp_path, keep=1, best=None, last=3)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000002.keep", "step-00000003", "step-x"]
+
+
+def test_nothing_is_begun_again_where_nothing_is_whole(tmp_path):
+    """Weights may be whole where moments are not: to begin again would write over them."""
+    for step in (1, 2):
+        shutil.rmtree(checkpoint.save(tmp_path, snapshot(step)) / "optimizer")
+    said = []
+    with pytest.raises(ValueError, match=r"step-00000001 is damaged.*no other is whole: move .* away to begin again"):
+        checkpoint.newest(tmp_path, said.append)
+    assert len(said) == 1
+
+
+def test_others_may_read_what_the_umask_lets_them(tmp_path):
+    path = checkpoint.save(tmp_path, snapshot(1))
+    assert {p.stat().st_mode for p in path.rglob("*") if p.is_file()} == {(path / "state.json").stat().st_mode}
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "missing", "json", "step", "hashes", "binary"])
 def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path, damage):
     for step in (1, 2):
         checkpoint.save(tmp_path, snapshot(step))
@@ -71,7 +100,10 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path, damage):
     elif damage == "missing":
         weights.unlink()
     else:
-        (newest / "state.json").write_text("{")
+        whole = json.loads((newest / "state.json").read_text())
+        found = {"json": b"{", "step": json.dumps(whole | {"step": "a"}), "hashes": json.dumps(whole | {"sha256": {}})}
+        content = found.get(damage, b"\xff\xfe")
+        (newest / "state.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     said = []
     assert_same(reload(tmp_path, snapshot(1), said.append), snapshot(1))
     assert len(said) == 1

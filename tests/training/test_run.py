@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -218,6 +219,50 @@ def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, capsys):
     assert curve(tmp_path / "run") == curve(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("line", ["{}", "null", "[]", '{"step": "x", "loss": 1}', '{"step": 3}', "\udcff"])
+def test_foreign_lines_in_the_log_are_passed_over(text, tmp_path, line):
+    setup = config(text, steps=5, save_every=2, validate_every=5)
+    reports = train(setup, tmp_path / "run", CPU)
+    for _ in range(3):
+        next(reports)
+    reports.close()
+    log = tmp_path / "run" / "metrics.jsonl"
+    log.write_bytes(line.encode(errors="surrogateescape") + b"\n" + log.read_bytes())
+    assert [step["step"] for step in Run.open(tmp_path / "run").metrics()] == [1, 2, 3]
+    list(train(setup, tmp_path / "run", CPU))
+    assert [step for step, *_ in curve(tmp_path / "run")] == [1, 2, 3, 4, 5]
+
+
+def test_other_data_is_another_run(tmp_path):
+    """Prepared again with other letters in the same place: token 0 would mean something else from then on."""
+    (tmp_path / "a.txt").write_text("abcdABCD" * 600)
+    prepare(Plan(str(tmp_path / "a.txt"), length=32), tmp_path / "data")
+    setup = config(str(tmp_path / "data"), steps=2)
+    list(train(setup, tmp_path / "run", CPU))
+    for letters in ("efghEFGH", "abcdDCBA"):  # another vocabulary; the same with another order
+        shutil.rmtree(tmp_path / "data")
+        (tmp_path / "a.txt").write_text(letters * 600)
+        prepare(Plan(str(tmp_path / "a.txt"), length=32), tmp_path / "data")
+        with pytest.raises(ValueError, match="run was begun with other data"):
+            list(train(setup, tmp_path / "run", CPU))
+
+
+def test_a_report_that_fails_leaves_a_saved_run_that_goes_on(text, tmp_path):
+    """The error is kept, as a notebook does: the folder is free and saved all the same."""
+
+    def fail_at(report):
+        if report.step == 3:
+            raise RuntimeError("no more")
+
+    setup = config(text, steps=5, save_every=5)
+    with pytest.raises(RuntimeError, match="no more") as kept:
+        unmask.train(setup, tmp_path / "run", report=fail_at, device=CPU)
+    assert Run.open(tmp_path / "run").identity == "step-00000003"
+    unmask.train(setup, tmp_path / "run", device=CPU)
+    assert len(curve(tmp_path / "run")) == 5
+    del kept
+
+
 def test_configurations_survive_json(text):
     for setup in (config(text), default_config(text, "3m", "genmd4")):
         assert from_json(RunConfig, json.loads(json.dumps(to_json(setup)))) == setup
@@ -234,6 +279,11 @@ def test_mistakes(text, tmp_path):
         Run.start(tmp_path / "other", setup)
     with pytest.raises(ValueError, match="is not a run"):
         Run.open(tmp_path)
+    Run.start(tmp_path / "damaged", setup)
+    for content in ("{", "[]", "null"):
+        (tmp_path / "damaged" / "config.json").write_text(content)
+        with pytest.raises(ValueError, match=r"config.json is damaged"):
+            Run.start(tmp_path / "damaged", setup)
     with pytest.raises(ValueError, match="x is a file: got a file, allowed is a new folder"):
         next(train(setup, tmp_path / "other" / "x", CPU))
     with pytest.raises(ValueError, match="the length is no whole number of blocks: got 24 tokens"):

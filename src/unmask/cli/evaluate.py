@@ -50,6 +50,19 @@ def require_one_rank() -> None:
     )
 
 
+def require_no_steps(what: str, steps: Sequence[int], grid: str) -> None:
+    """What is measured in another way than along a grid must not seem to take one."""
+    flags = {"--steps": bool(steps), "--grid": grid != Evaluation.grid}
+    given = [flag for flag, there in flags.items() if there]
+    require(not given, f"{what} takes no steps", got=" and ".join(given), allowed="neither", do="leave them out")
+
+
+def only_steps(steps: Sequence[int]) -> int | None:
+    """Of a text, which has one figure."""
+    require(len(steps) < 2, "too many --steps for --text", got=len(steps), allowed="0 or 1", do="ask for one at a time")
+    return steps[0] if steps else None
+
+
 def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> int:
     """Hold the likelihood between two bounds."""
     console = Console(quiet=as_json)
@@ -85,9 +98,11 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, as_json
     if as_json:
         print(json.dumps(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole}))
         return 0
+    shares = [f"accuracy {found.accuracy:.1%} ± {found.error:.1%}"]
+    if found.accuracy_per_byte is not None:
+        shares.append(f"per byte {found.accuracy_per_byte:.1%} ± {found.error_per_byte:.1%}")
     console.print(
-        f"{found.questions:,} questions: accuracy {found.accuracy:.1%} ± {found.error:.1%}, per byte "
-        f"{found.accuracy_per_byte:.1%} ± {found.error_per_byte:.1%}; {each:.2f} s each",
+        f"{found.questions:,} questions: {', '.join(shares)}; {each:.2f} s each",
         highlight=False,
         soft_wrap=True,
     )

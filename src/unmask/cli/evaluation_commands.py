@@ -81,7 +81,7 @@ class Eval(EvaluationFlags):
     model: MODEL
     """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = ()
-    """The bounds of samplers with so many steps, beside that in continuous time."""
+    """The bounds of samplers with so many steps, beside that in continuous time; with --text that of one of them."""
     orders: Annotated[int | None, optional("K")] = None
     """Hold the likelihood between two bounds from K random orders; a network call for each token and order."""
     text: Annotated[str | None, optional("FILE|NAME|all")] = None
@@ -106,12 +106,13 @@ class Eval(EvaluationFlags):
         if self.text is not None or self.choices is not None or self.orders is not None:
             evaluate.require_one_rank()
         if self.text is not None:
-            return zero_shot.run(
-                self.model, self.text, self.sets, self.protocol, self.detokeniser, self.evaluation(), self.json
-            )
+            how = self.evaluation(evaluate.only_steps(self.steps))
+            return zero_shot.run(self.model, self.text, self.sets, self.protocol, self.detokeniser, how, self.json)
         if self.choices is not None:
+            evaluate.require_no_steps("--choices", self.steps, self.grid)
             return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), self.json)
         if self.orders is not None:
+            evaluate.require_no_steps("--orders", self.steps, self.grid)
             return evaluate.run_orders(self.model, self.evaluation(), self.orders, self.json)
         return evaluate.run(self.model, [self.evaluation(steps) for steps in (None, *self.steps)], self.json)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from unmask.core import Cosine, Geometric, Linear, Polynomial, Schedule
 from unmask.files import written_whole
 from unmask.mistakes import extra
-from unmask.run.model import GRIDS
+from unmask.run.sampling import GRIDS
 
 SCHEDULES: dict[str, Schedule] = {
     "linear": Linear(),

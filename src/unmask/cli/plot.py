@@ -10,7 +10,8 @@ from unmask.core import Schedule
 from unmask.data.vocabulary import Vocabulary
 from unmask.mistakes import extra, fail, require
 from unmask.run import Model, ModelFolder, Run, find
-from unmask.run.model import GRIDS, loaded
+from unmask.run.model import loaded
+from unmask.run.sampling import GRIDS
 from unmask.sampling import SAMPLERS
 
 from . import figures

@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -183,17 +183,23 @@ def train_shown(
     config: RunConfig, out: Path, log: tuple[str, ...], console: Console, parallel: str | None = None
 ) -> int | None:
     """Train with progress; None when it is done, the exit code when it was stopped."""
-    with _troubles(config), stop_requested() as stopped, _bar(console, config.training.steps) as show:
-        reports = train(config, out, log=log, parallel=parallel, stop_asked=stopped)
-        for report in reports:
-            show(report)
-            _tell(report, out, console)
-            if report.stop_asked:
-                reports.close()
-                if from_environment().first:
-                    Console(stderr=True).print(f"stopped after step {report.step} and saved; the same command goes on")
-                return STOPPED
-    return None
+    last: Report | None = None
+    with (
+        _troubles(config),
+        stop_requested() as stopped,
+        _bar(console, config.training.steps) as show,
+        closing(train(config, out, log=log, parallel=parallel, stop_asked=stopped)) as reports,
+    ):
+        for last in reports:
+            show(last)
+            _tell(last, out, console)
+            if last.stop_asked:
+                break
+    if last is None or not last.stop_asked:
+        return None
+    if from_environment().first:
+        Console(stderr=True).print(f"stopped after step {last.step} and saved; the same command goes on")
+    return STOPPED
 
 
 @contextmanager

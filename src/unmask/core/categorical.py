@@ -64,7 +64,7 @@ def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
         allowed="a finite number >= 0",
         do="use 1 for the model's own law, 0 for the most likely token",
     )
-    if temperature == 0:
+    if temperature < torch.finfo(softmax_dtype(logits)).tiny:  # nothing can be divided by it any more
         best = logits.argmax(-1, keepdim=True)
         return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
     logits = logits.to(softmax_dtype(logits))  # a quotient of bfloat16 would be rounded to 8 bits

@@ -5,6 +5,8 @@ import os
 
 import torch
 
+from ..mistakes import fail
+
 HAVE_TRITON = importlib.util.find_spec("triton") is not None and (
     torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
 )
@@ -14,3 +16,14 @@ HAVE_TRITON = importlib.util.find_spec("triton") is not None and (
 def mixed(device: torch.device) -> torch.autocast:
     """For the use of a trained network: matrix products in bfloat16 on a GPU, nothing changed elsewhere."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
+def usable(name: torch.device | str) -> torch.device:
+    """A device by its name, if this machine has it."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+        return device
+    except (RuntimeError, AssertionError) as error:
+        said = str(error).splitlines()[0]
+        fail("this device cannot be used", got=f"{name} ({said})", allowed="cpu, or cuda with a GPU", do="use cpu")

@@ -1,8 +1,10 @@
 """The exact chain rule in a given order, and what many orders say about the likelihood.
 
 A masked diffusion model is a model for every order: log p(x | σ) = Σ_i log μ(x_σ(i) | x_σ(<i)) is exact and takes N
-network calls. Over random orders its mean is minus the NELBO; the log of the mean of p(x | σ) over K orders is a
-tighter bound, and with a second set of orders a bound from the other side follows: −log p(x) lies between the two.
+network calls. Over random orders its mean is a bound, minus the NELBO where the network does not see the time; the log
+of the mean of p(x | σ) over K orders is a tighter bound, and with a second set of orders a bound from the other side
+follows: −log p(x) lies between the two. A network that sees the time is asked at the times that the chain rule shows
+it, which makes it a model of its own: p is that of drawing one token at a time.
 """
 
 import math
@@ -120,11 +122,11 @@ class Interval:
     """Bounds of −log p(x) in nats [B], from several orders each."""
 
     elbo: Tensor
-    """The mean over orders: the NELBO."""
+    """The mean over orders: the NELBO of a network that does not see the time, a bound of the chain rule's p else."""
     elbo_error: Tensor
     """Its standard error over orders."""
     upper: Tensor
-    """−log of the mean likelihood over K orders: at most the NELBO, and above −log p on average."""
+    """−log of the mean likelihood over K orders: at most their mean, and above −log p on average."""
     lower: Tensor
     """Below −log p on average: log ψ + p̂/ψ − 1 ≥ log p for any ψ, here the mean over the other half of the orders."""
 

@@ -2,8 +2,9 @@
 
 whole           question and ending are filled up to the model's length, all of it is hidden and scored, 32 draws: how
                 the paper scores HellaSwag
-continuation    only the ending is hidden, the question always visible; every number of hidden tokens alike (stratified
-                exact-k), and the same random numbers for all endings of a question
+continuation    only the ending is hidden, the question always visible
+
+The endings of a question share their random numbers, questions do not: their errors are independent.
 """
 
 import json
@@ -41,7 +42,8 @@ class Answered:
     """What a question's endings cost, nats, and their lengths in bytes."""
 
     nats: tuple[float, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] | None
+    """None where the nats are those of the question too: then it is not known what a byte of the ending costs."""
     answer: int
 
     @property
@@ -50,9 +52,9 @@ class Answered:
         return int(np.argmin(self.nats)) == self.answer
 
     @property
-    def right_per_byte(self) -> bool:
+    def right_per_byte(self) -> bool | None:
         """By the likelihood per byte, which does not favour short endings."""
-        return int(np.argmin(np.array(self.nats) / np.array(self.sizes))) == self.answer
+        return None if self.sizes is None else int(np.argmin(np.divide(self.nats, self.sizes))) == self.answer
 
 
 def read_questions(path: Path) -> Iterator[Question]:
@@ -92,30 +94,37 @@ def answer(
     draws: int = 32,
     seed: int = 0,
     whole: bool = False,
+    first: int = 0,
     charge: Charge,
 ) -> Iterator[Answered]:
-    """The cost of every ending, whatever the others are. `whole`: of the question too, as the paper does."""
+    """The cost of every ending, whatever the others are. `whole`: of the question too, as the paper does. first: the
+    number of the first question, which decides its random numbers.
+    """
 
     def nats(rows: list[Row]) -> Tensor:
         return cost(denoiser, rows, estimator, draws=draws, seed=seed, charge=charge)
 
     asked = list(questions)
-    rows = [_row(one.context, ending, vocabulary, length, whole) for one in asked for ending in one.endings]
+    rows = [
+        _row(one.context, ending, vocabulary, length, whole, number)
+        for number, one in enumerate(asked, start=first)
+        for ending in one.endings
+    ]
     found = iter(by_length(rows, max(1, _ROWS // draws), nats))  # endings of all questions together fill the batches
     for question in asked:
         sizes = tuple(max(1, len(ending.encode())) for ending in question.endings)
-        yield Answered(tuple(next(found) for _ in sizes), sizes, question.answer)
+        yield Answered(tuple(next(found) for _ in sizes), None if whole else sizes, question.answer)
 
 
-def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool) -> Row:
+def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool, number: int = 0) -> Row:
     """Tokens of context and ending, at most `length` of them (the context loses its beginning); `whole`: filled up to
     `length`, and everything hidden.
     """
     first, second = ids(context, vocabulary), ids(" " + ending.lstrip(), vocabulary)
     tokens = torch.cat([first, second])[-length:]
     if whole:
-        return Row(torch.cat([tokens, torch.full((length - len(tokens),), vocabulary.eos_id or 0)]), 0)
-    return Row(tokens, max(0, len(tokens) - len(second)))
+        return Row(torch.cat([tokens, torch.full((length - len(tokens),), vocabulary.eos_id or 0)]), 0, number)
+    return Row(tokens, max(0, len(tokens) - len(second)), number)
 
 
 @dataclass(frozen=True)
@@ -125,14 +134,21 @@ class Accuracy:
     questions: int
     accuracy: float
     error: float
-    accuracy_per_byte: float
-    error_per_byte: float
+    accuracy_per_byte: float | None
+    """None where questions were scored with their endings."""
+    error_per_byte: float | None
 
 
 def accuracy(answers: Iterable[Answered]) -> Accuracy:
     """Over all questions."""
     found = list(answers)
     require(bool(found), "there are no questions", got="none", allowed="at least one", do="check the file")
-    rates = [float(np.mean([getattr(a, name) for a in found])) for name in ("right", "right_per_byte")]
-    errors = [(rate * (1 - rate) / len(found)) ** 0.5 for rate in rates]
-    return Accuracy(len(found), rates[0], errors[0], rates[1], errors[1])
+    per_byte = [one.right_per_byte for one in found if one.right_per_byte is not None]
+    by_byte = _rate(per_byte) if len(per_byte) == len(found) else (None, None)
+    return Accuracy(len(found), *_rate([one.right for one in found]), *by_byte)
+
+
+def _rate(right: list[bool]) -> tuple[float, float]:
+    """The share of what is right, and its binomial error."""
+    rate = float(np.mean(right))
+    return rate, float((rate * (1 - rate) / len(right)) ** 0.5)

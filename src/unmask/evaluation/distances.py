@@ -3,6 +3,7 @@
 Only arithmetic on features [n, d] that someone else computed; what these are decides what a figure may be called.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,20 +47,20 @@ def jackknife(distance: Callable[[Features], float], samples: Features, *, group
     return distance(samples), float(np.sqrt((groups - 1) * without.var()))
 
 
-def kernel_distance(
-    a: Features, b: Features, *, subsets: int = 50, size: int = 1000, seed: int = 0
-) -> tuple[float, float]:
-    """KID (Bińkowski et al., 2018): unbiased squared MMD with the kernel (x·y/d + 1)³, mean and standard error over
-    random subsets.
+def kernel_distance(data: Features, samples: Features) -> tuple[float, float]:
+    """KID (Bińkowski et al., 2018): the unbiased squared MMD of all pairs, and its standard error over samples.
+
+    By the jackknife, so samples are taken to be independent. Other samples would change the value by so much, the data
+    being given: it is the error to compare models with on the same data. Of two samples it is not known (nan).
     """
-    _check(a, b)
-    size = min(size, len(a), len(b))
-    rng = np.random.default_rng(seed)
-    found = [
-        squared_mmd(a[rng.choice(len(a), size, replace=False)], b[rng.choice(len(b), size, replace=False)])
-        for _ in range(subsets)
-    ]
-    return float(np.mean(found)), float(np.std(found, ddof=1) / subsets**0.5) if subsets > 1 else 0.0
+    value, n = squared_mmd(data, samples), len(samples)
+    if n == 2:
+        return value, math.nan
+    k = _kernel(samples, samples)
+    pairs, towards = k.sum(1) - k.diagonal(), _kernel(samples, data).mean(1)
+    # leave out one sample at a time: its pairs are gone from the rows and from the columns
+    without = (pairs.sum() - 2 * pairs) / ((n - 1) * (n - 2)) - 2 * (towards.sum() - towards) / (n - 1)
+    return value, float(np.sqrt((n - 1) * without.var()))
 
 
 def squared_mmd(a: Features, b: Features) -> float:
@@ -68,15 +69,16 @@ def squared_mmd(a: Features, b: Features) -> float:
     """
     _check(a, b)
 
-    def kernel(x: Features, y: Features) -> Features:
-        found: Features = (x @ y.T / x.shape[1] + 1) ** 3
-        return found
-
     def within(x: Features) -> float:
-        k = kernel(x, x)
+        k = _kernel(x, x)
         return float((k.sum() - np.trace(k)) / (len(x) * (len(x) - 1)))
 
-    return within(a) + within(b) - 2 * float(kernel(a, b).mean())
+    return within(a) + within(b) - 2 * float(_kernel(a, b).mean())
+
+
+def _kernel(x: Features, y: Features) -> Features:
+    found: Features = (x @ y.T / x.shape[1] + 1) ** 3
+    return found
 
 
 def precision_recall(data: Features, samples: Features, *, neighbours: int = 3) -> tuple[float, float]:

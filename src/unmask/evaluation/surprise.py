@@ -24,9 +24,16 @@ class Surprise:
 
 @torch.no_grad()
 def surprise(
-    predict: Predictor, x_0: Tensor, estimator: Estimator, *, draws: int = 16, repeats: int = 4, seed: int = 0
+    predict: Predictor,
+    x_0: Tensor,
+    estimator: Estimator,
+    *,
+    valid: Tensor | None = None,
+    draws: int = 16,
+    repeats: int = 4,
+    seed: int = 0,
 ) -> Surprise:
-    """How many nats each position of x_0 [B, ...] costs.
+    """How many nats each position of x_0 [B, ...] costs; what is not `valid` is never hidden and costs nothing.
 
     E[weight · 1{n masked} · loss_n]: what the position costs when it must be guessed from some of the others, averaged
     over how many are hidden.
@@ -34,9 +41,10 @@ def surprise(
     for name, value, least in (("draws", draws, 1), ("repeats", repeats, 2)):
         require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
     rows = x_0.repeat_interleave(draws, 0)
+    counted = None if valid is None else valid.repeat_interleave(draws, 0)
     groups = []
     for repeat in range(repeats):
-        draw = estimator.draw(rows, Streams(seed, len(rows), repeat, x_0.device), strata=draws)
+        draw = estimator.draw(rows, Streams(seed, len(rows), repeat, x_0.device), valid=counted, strata=draws)
         where = Rows.of(rows, draw.mask)
         logits = predict(estimator.shown(rows, draw), draw.t, draw.mask, _samples(x_0, draws))
         losses = estimator.losses(logits, where, draw).double() * draw.weight.double()[where.sequence]

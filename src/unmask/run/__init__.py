@@ -3,8 +3,9 @@
 from .config import SIZES, MethodConfig, NetworkConfig, RunConfig, default_config, fitted, quick_training, with_method
 from .export import export
 from .folder import Exported, Facts, ModelFolder, Run
-from .model import Model, Sampling, load
+from .model import Model, load
 from .places import find
+from .sampling import Sampling
 from .started import started
 from .story import Story
 from .train import build_trainer, train

@@ -29,7 +29,8 @@ from ..training import charge_chunks
 from ..training.loss import LOGITS
 from ..training.world import ALONE, World
 from .folder import EVALS, Facts, ModelFolder
-from .model import GRIDS, Model, loaded
+from .model import Model, loaded
+from .sampling import GRIDS
 
 _PART = 256
 """Sequences of a part."""

@@ -18,6 +18,7 @@ README.md            its card
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,6 +53,8 @@ class Facts:
     label_names: tuple[str, ...] = ()
     length_counts: tuple[int, ...] = ()
     """How many training rows have 0, 1, 2, … tokens; empty if all have the same number."""
+    content: tuple[str, ...] = ()
+    """The identity of the prepared data; empty if it is not known."""
 
     def __post_init__(self) -> None:
         numbers = all(type(n) is int for n in (*self.shape, *self.length_counts))
@@ -65,7 +68,7 @@ class Facts:
         """As prepared, or with packed text cut to another length."""
         train = dataset.split("train", length)
         counts = tuple(int(c) for c in np.bincount(train.lengths)) if train.padded else ()
-        return cls(tuple(train.shape), tuple(dataset.manifest.label_names), counts)
+        return cls(tuple(train.shape), tuple(dataset.manifest.label_names), counts, (dataset.identity,))
 
 
 @dataclass(frozen=True)
@@ -159,14 +162,17 @@ class Run(ModelFolder):
         dataset = Dataset(config.data)
         other = {"holds": "belongs to a run with another configuration", "same": "the same configuration"}
         claim(folder, folder / CONFIG, to_json(config), **other)
-        for name, document in (
-            (VOCABULARY, dataset.vocabulary.to_json()),
-            (FACTS, asdict(Facts.of(dataset, config.length))),
-        ):
+        vocabulary, facts = dataset.vocabulary, Facts.of(dataset, config.length)
+        for name, document in ((VOCABULARY, vocabulary.to_json()), (FACTS, asdict(facts))):
             if not (folder / name).exists():
                 with written_whole(folder / name, "w") as file:
                     json.dump(document, file, ensure_ascii=False)
-        return cls(folder)
+        run = cls(folder)
+        known = replace(facts, content=facts.content if run.facts.content else ())  # runs of old do not know it
+        same, do = run.vocabulary == vocabulary and run.facts == known, "prepare them again, or choose another folder"
+        got, allowed = f"others in {config.data}", "those it began with"
+        require(same, f"{folder} was begun with other data", got=got, allowed=allowed, do=do)
+        return run
 
     @property
     def checkpoints(self) -> Path:
@@ -209,17 +215,18 @@ class Run(ModelFolder):
 
     def metrics(self) -> list[dict[str, Any]]:
         """What was logged, a dict per step; a line that is only half there, the last while training goes on, is not."""
-        path = self.folder / METRICS
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return [line for line in map(_parsed, lines) if line is not None]
+        return [found for _, found in logged(self.folder / METRICS)]
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(line)
-        return found
-    except ValueError:
-        return None
+def logged(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The lines of metrics.jsonl that are ours and whole, and what they hold."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and type(found.get("step")) is int and isinstance(found.get("loss"), int | float):
+            yield line, found
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from ..mistakes import extra, require
 from ..sampling import find, fitting, options_of
 from ..sampling.frame import together
 from ..training import charge_chunks
-from .model import Model, Sampling
+from .model import Model
+from .sampling import Sampling
 
 DATA = "real data"
 ALL = "all"

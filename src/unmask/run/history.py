@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import read_json
-from ..training import Bits
+from ..training import Bits, checkpoint
 from .folder import EVALS, Run
 
 Document = dict[str, Any]
@@ -101,4 +101,4 @@ SENTENCES: dict[str, Callable[[Document], str]] = {
 
 def checkpoints(run: Run) -> list[str]:
     """The names of the checkpoints that are kept, the oldest first."""
-    return sorted(path.name for path in run.checkpoints.glob("step-*"))
+    return [checkpoint.name_of(step) for step in checkpoint.steps_in(run.checkpoints)]

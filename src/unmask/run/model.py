@@ -1,69 +1,32 @@
 """A trained model, ready to use: network, process and vocabulary, from a run's folder."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Estimator, Linear, Process, Streams, cosine_grid, uniform_grid
-from ..core.device import mixed
+from ..core import Estimator, Linear, Process, Streams
+from ..core.device import mixed, usable
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, score
 from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Halves, Network, Replayed
-from ..sampling import Frame, Guidance, Predictor, Sampled, blank, trajectory
+from ..sampling import Frame, Guidance, Predictor, Sampled, blank, ended, trajectory
 from ..sampling.frame import together
 from ..training import Method, charge_chunks
 from .folder import Facts, ModelFolder
 from .places import find
 from .previews import texts
 from .prompt import Prompt, parse
+from .sampling import GRIDS, Sampling
 from .weights import built
-
-GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How to sample."""
-
-    sampler: str | None = None
-    """See `unmask samplers`; None: that of the model's family, mostly ancestral."""
-    steps: int = 256
-    """Of the grid, for samplers that walk along one."""
-    grid: Literal["uniform", "cosine"] | None = None
-    """None: cosine for the linear schedule, as the paper recommends, uniform for others."""
-    seed: int = 0
-    """Sample i depends on the seed and i only."""
-    temperature: float = 1.0
-    """Below 1 more likely tokens; 0 only the most likely. Changes the law."""
-    top_k: int | None = None
-    """Only the k most likely tokens."""
-    top_p: float | None = None
-    """Only the most likely tokens that make up this much."""
-    label: int | None = None
-    """The class to sample from."""
-    guidance: float | None = None
-    """More than 1: more of the class, or, without one, of what was given in a prompt."""
-    rising: bool = False
-    """Guidance that is weak while most is masked."""
-    batch_size: int = 64
-    """Samples at once."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """The sampler's own."""
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_size"):
-            value = getattr(self, name)
-            require(value >= 1, f"{name} is not positive", got=value, allowed="an integer >= 1", do="raise it")
-        known = self.grid is None or self.grid in GRIDS
-        require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="name one of them")
 
 
 @dataclass(frozen=True)
@@ -123,17 +86,14 @@ class Model:
     ) -> list[tuple[float, float]]:
         """A lower bound of log p of each text in nats, and its standard error; each at its own length."""
         rows = [torch.from_numpy(self.vocabulary.encode(text).astype(np.int64)) for text in given]
-        longest = self.facts.shape[0]
-        for row in rows:
-            good = len(self.facts.shape) == 1 and 1 <= len(row) <= longest
-            require(good, "the text does not fit the model", got=len(row), allowed=f"1..{longest} tokens", do="cut it")
         estimator = self.estimator()
         found: dict[int, tuple[float, float]] = {}
         for index in together(rows, max(1, 64 // draws)):
             numbers, x_0 = torch.tensor(index, device=self.device), torch.stack([rows[i] for i in index])
+            tokens, valid = self.whole_rows(x_0)
             (part,) = score(
                 self.network,
-                [Sequences(x_0.to(self.device), numbers)],
+                [Sequences(tokens, numbers, valid)],
                 estimator,
                 draws=draws,
                 repeats=repeats,
@@ -179,6 +139,7 @@ class Model:
         labels: a class for each row [B], instead of the one of `sampling` for all.
         """
         x = x.to(self.device)
+        self._check_given(x)
         labels = self.labels(sampling.label, len(x)) if labels is None else self._checked(labels, len(x))
         index = torch.arange(len(x)) if index is None else index
         process = self.process
@@ -198,7 +159,9 @@ class Model:
         window = self.facts.shape[0] if len(self.facts.shape) == 1 and not self.rows else None
         grid = GRIDS[kind](sampling.steps)
         name, options = self.sampler(sampling), sampling.options
-        yield from self._mixed(trajectory(predict, process, x, grid, streams, name, window=window, **options))
+        yield from self._mixed(
+            trajectory(predict, process, x, grid, streams, name, window=window, fill=self.fill_id, **options)
+        )
 
     def _mixed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
         """The frames, made in bfloat16 on a GPU; what the reader does in between stays as it is."""
@@ -275,23 +238,67 @@ class Model:
         fill = torch.full((longest - len(row),), self.vocabulary.eos_id or 0)
         return torch.cat([row, fill])
 
+    def whole_rows(self, x_0: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Texts [B, n] as the network knows them, and which tokens are theirs: rows that have ended are filled up."""
+        shape, size = self.facts.shape, x_0.shape[1]
+        least = shape[0] if self.rows and self.fill_id is None else 1
+        allowed = f"{least}..{shape[0]} tokens" if len(shape) == 1 else "pictures"
+        good = len(shape) == 1 and least <= size <= shape[0]
+        require(good, "the text does not fit the model", got=f"{size} tokens", allowed=allowed, do="score a part of it")
+        if self.fill_id is None:
+            return x_0.to(self.device), None
+        tokens = F.pad(x_0, (0, shape[0] - size), value=self.fill_id).to(self.device)
+        return tokens, (torch.arange(shape[0], device=self.device) < size).expand(len(x_0), -1)
+
     def labels(self, label: int | None, count: int) -> Tensor | None:
         """The same class for so many samples, where one is asked for."""
-        return None if label is None else self._checked(torch.full((count,), label), count)
+        if label is None:
+            return None
+        self._check_class(label)
+        return torch.full((count,), label, device=self.device)
 
     def _checked(self, labels: Tensor, count: int) -> Tensor:
-        classes = self.network.classes
-        wrong = labels[(labels < 0) | (labels >= classes)]
-        require(
-            not len(wrong),
-            "no such class",
-            got=next(iter(wrong.tolist()), None),
-            allowed=f"0..{classes - 1}" if classes else "none: the model has no classes",
-            do="leave the label out, or name one of them",
-        )
+        for label in labels.tolist():
+            self._check_class(label)
         fits = labels.shape == (count,)
         require(fits, "there is not a class for each row", got=len(labels), allowed=f"{count}", do="name as many")
         return labels.to(self.device)
+
+    def _check_class(self, label: int) -> None:
+        classes = self.network.classes
+        require(
+            0 <= label < classes,
+            "no such class",
+            got=label,
+            allowed=f"0..{classes - 1}" if classes else "none: the model has no classes",
+            do="leave the label out, or name one of them",
+        )
+
+    @property
+    def fill_id(self) -> int | None:
+        """What stands after the end of a row; None if all rows have the same length."""
+        return (self.vocabulary.eos_id or 0) if self.facts.length_counts else None
+
+    def _given(self, x: Tensor) -> Tensor:
+        """What is not to be filled: the tokens of a prompt, without what only says that a row has ended."""
+        return (x != self.process.mask_id) & ~ended(x, self.fill_id)
+
+    def _check_given(self, x: Tensor) -> None:
+        """Whether a prompt means to the network what it says.
+
+        Where tokens have exponents, what is still hidden has lost a race so far, and a network without time takes
+        every visible token for one that has won it. Given ones have not: it would find hardly a token of a large w.
+        """
+        if not self.process.schedule.per_token or self.network.sees_time:
+            return
+        whole = self.rows or x.shape[1] <= self.facts.shape[0]
+        require(
+            whole and not bool(self._given(x).any()),
+            "this model cannot go on from given tokens",
+            got="a prompt" if whole else f"{x.shape[1]} tokens, more than it knows",
+            allowed="samples from nothing: its tokens have exponents, and it does not see the time",
+            do="train with --time, or without --exponents",
+        )
 
     def _guidance(self, sampling: Sampling, x: Tensor, labelled: bool) -> Guidance | None:
         """Away from "no class" where a class is asked for, else away from an empty prompt."""
@@ -301,7 +308,7 @@ class Model:
         if labelled:
             none = torch.full((len(x),), classes, device=self.device)
             return Guidance(sampling.guidance, lambda x, _, samples: (x, none[samples]), sampling.rising)
-        given = x != mask_id
+        given = self._given(x)
         require(
             self.rows or x.shape[1] <= self.facts.shape[0],
             "guidance by a prompt does not reach over several blocks",
@@ -354,7 +361,7 @@ def loaded(
         do="get the model again",
     )
     method = built(config, folder.weights(average, best), folder.folder)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = usable(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     method.requires_grad_(False).to(device).eval()
     if compiled:
         method.network.compile_parts(dynamic=None)

@@ -12,7 +12,7 @@ from ..core import Streams
 from ..evaluation import Figure, Scores, bits, chain_rule, order_bounds, per_unit
 from ..files import fingerprint, write_json
 from ..mistakes import require
-from ..sampling import Predictor
+from ..sampling import MASKED, SCORES, Predictor
 from .evaluate import Evaluation, Progress, batches, settings_of, split_of
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
@@ -32,6 +32,7 @@ def order_interval(
     """
     run = run.pinned()
     model = loaded(run, average=wanted.average)
+    _require_orders(model)
     split = split_of(run, model, wanted)
     count = min(len(split), wanted.sequences or _FEW)
     settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": count}
@@ -53,6 +54,18 @@ def order_interval(
     }
     write_json(path, document)
     return document
+
+
+def _require_orders(model: Model) -> None:
+    """Only masked diffusion predicts any token from any others."""
+    family = model.method.family
+    require(
+        family in (MASKED, SCORES),
+        "the model has no random orders",
+        got=family.name,
+        allowed=MASKED.name,
+        do="leave out --orders: its own bound is measured",
+    )
 
 
 def _bounds(

@@ -5,6 +5,7 @@ A run of three or more underscores stands for as many characters or bytes, and f
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,10 @@ from ..mistakes import fail
 
 _GAP = re.compile(r"_{3,}|\[MASK:(\d+)\]")
 _PER_SUBWORD = 4
+_MOST = 1 << 20
+"""Tokens of all gaps."""
+_DIGITS = 19
+"""Longer numbers are too large whatever follows, and Python would not even read them."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,8 @@ def has_gap(text: str) -> bool:
     return _GAP.search(text) is not None
 
 
-def parse(text: str, vocabulary: Vocabulary, most: int | None = None) -> Prompt:
-    """A prompt from text, none of its gaps larger than `most` if that is given."""
+def parse(text: str, vocabulary: Vocabulary, most: int = _MOST) -> Prompt:
+    """A prompt from text, with at most so many tokens in its gaps."""
     tokens: list[NDArray[np.int64]] = []
     gaps: list[NDArray[np.bool_]] = []
 
@@ -44,12 +49,14 @@ def parse(text: str, vocabulary: Vocabulary, most: int | None = None) -> Prompt:
         tokens.append(values)
         gaps.append(np.full(len(values), gap))
 
-    place = 0
+    place = filled = 0
     for found in _GAP.finditer(text):
         add(_encoded(text, place, found.start(), vocabulary, before_gap=True), gap=False)
         size = _size(found, vocabulary)
-        if most is not None and size > most:
-            fail("a gap is too large", got=size, allowed=f"at most {most} tokens", do="ask for fewer")
+        filled += size
+        if filled > most:
+            got, allowed = shortened(found[0]), f"at most {most} tokens in all gaps"
+            fail("a gap is too large", got=got, allowed=allowed, do="ask for fewer")
         add(np.zeros(size, dtype=np.int64), gap=True)
         place = found.end()
     if not tokens:
@@ -63,26 +70,33 @@ def parse(text: str, vocabulary: Vocabulary, most: int | None = None) -> Prompt:
     return Prompt(np.concatenate(tokens), np.concatenate(gaps))
 
 
-def around(before: str, count: int, after: str, vocabulary: Vocabulary) -> Prompt:
-    """A gap of so many tokens between two texts, wherever these end; without a last space that belongs to the gap."""
-    given = [
-        vocabulary.encode(text).astype(np.int64) if text else np.zeros(0, dtype=np.int64)
-        for text in (_without_space(before, vocabulary), after)
-    ]
-    tokens = np.concatenate([given[0], np.zeros(count, dtype=np.int64), given[1]])
+def around(before: str | Sequence[int], count: int, after: str, vocabulary: Vocabulary) -> Prompt:
+    """A gap of so many tokens between two texts, wherever these end; without a last space that belongs to the gap.
+
+    before: may be tokens, which stay as they are.
+    """
+    if isinstance(before, str):
+        first = _read(before[:-1] if ends_in_space(before, vocabulary) else before, vocabulary)
+    else:
+        first = np.array(before, dtype=np.int64)
+    tokens = np.concatenate([first, np.zeros(count, dtype=np.int64), _read(after, vocabulary)])
     gap = np.zeros(len(tokens), dtype=bool)
-    gap[len(given[0]) : len(given[0]) + count] = True
+    gap[len(first) : len(first) + count] = True
     return Prompt(tokens, gap)
 
 
-def _without_space(text: str, vocabulary: Vocabulary) -> str:
-    """A subword begins with its space: the last one of a text belongs to what follows."""
-    return text[:-1] if isinstance(vocabulary, Subwords) and text.endswith(" ") else text
+def ends_in_space(text: str, vocabulary: Vocabulary) -> bool:
+    """Whether its last space belongs to what follows: a subword begins with its own."""
+    return isinstance(vocabulary, Subwords) and text.endswith(" ")
+
+
+def _read(text: str, vocabulary: Vocabulary) -> NDArray[np.int64]:
+    return vocabulary.encode(text).astype(np.int64) if text else np.zeros(0, dtype=np.int64)
 
 
 def _size(found: re.Match[str], vocabulary: Vocabulary) -> int:
     if found[1] is not None:
-        count = int(found[1])
+        count = int(found[1][:_DIGITS])
         if count < 1:
             fail("a gap is empty", got=found[0], allowed="[MASK:1] or more", do="ask for at least one token")
         return count
@@ -94,9 +108,7 @@ def _encoded(text: str, start: int, end: int, vocabulary: Vocabulary, *, before_
     piece = text[start:end]
     if isinstance(vocabulary, Subwords):
         _check_borders(text, start, end, vocabulary)
-        if before_gap:
-            piece = _without_space(piece, vocabulary)
-    return vocabulary.encode(piece).astype(np.int64) if piece else np.zeros(0, dtype=np.int64)
+    return _read(piece[:-1] if before_gap and ends_in_space(piece, vocabulary) else piece, vocabulary)
 
 
 def _check_borders(text: str, start: int, end: int, vocabulary: Subwords) -> None:

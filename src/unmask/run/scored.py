@@ -55,19 +55,11 @@ def scored(
 ) -> Scored:
     """Score a text of the model's length at most."""
     tokens = torch.from_numpy(model.vocabulary.encode(text).astype("int64"))
-    longest = model.facts.shape[0]
     require(len(tokens) > 0, "there is nothing to score", got="no text", allowed="some text", do="write something")
-    require(
-        len(model.facts.shape) == 1 and len(tokens) <= longest,
-        "the text does not fit the model",
-        got=f"{len(tokens)} tokens",
-        allowed=f"1..{longest}",
-        do="score a part of it",
-    )
+    x_0, valid = model.whole_rows(tokens[None])
     predict = Predictor(model.network, model.process.mask_id, cache=False, halves=halves)
-    given = tokens[None].to(model.device)
-    found = surprise(predict, given, model.estimator(), draws=draws, repeats=repeats, seed=seed)
-    values, errors = ((x[0] * _BITS).tolist() for x in (found.nats, found.error))
+    found = surprise(predict, x_0, model.estimator(), valid=valid, draws=draws, repeats=repeats, seed=seed)
+    values, errors = ((x[0, : len(tokens)] * _BITS).tolist() for x in (found.nats, found.error))
     return Scored(_pieces(model.vocabulary, tokens.tolist()), values, errors, found.total_error.item() * _BITS)
 
 

@@ -12,7 +12,7 @@ from ..configs import to_json
 from ..files import written_whole
 from ..mistakes import extra, fail
 from ..training import Report
-from .folder import METRICS, Run
+from .folder import METRICS, Run, logged
 
 Sink = Callable[[Report], None]
 
@@ -103,12 +103,6 @@ def _truncate(path: Path, done: int) -> None:
     """Forget what was logged after the checkpoint: those steps are about to be done again."""
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            if json.loads(line)["step"] <= done:
-                kept.append(line)
-        except ValueError:  # a line cut off by a kill
-            continue
+    kept = [line for line, found in logged(path) if found["step"] <= done]
     with written_whole(path, "w") as file:
         file.write("".join(f"{line}\n" for line in kept))

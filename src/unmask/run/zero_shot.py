@@ -34,6 +34,7 @@ from ..training import charge_chunks
 from .evaluate import Evaluation, Progress, of_first
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
+from .sampling import GRIDS
 
 _ROWS = 64
 _QUESTIONS = 64
@@ -87,7 +88,8 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
             if progress is not None:
                 progress(start + len(rows), len(tokens))
 
-    estimator = model.estimator(how.estimator, how.steps)
+    steps = None if how.steps is None else GRIDS[how.grid](how.steps)
+    estimator = model.estimator(how.estimator, steps)
     found = score(
         model.network, batches(), estimator, draws=how.draws, repeats=how.repeats, seed=how.seed, charge=charge_chunks
     )
@@ -123,7 +125,7 @@ class ZeroShots:
 
     def _settings(self, wanted: ZeroShot) -> dict[str, Any]:
         how = asdict(self.how)
-        kept = ("estimator", "draws", "repeats", "steps", "average", "seed")
+        kept = ("estimator", "draws", "repeats", "steps", "grid", "average", "seed")
         chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences}
         return wanted.settings() | chosen | {"checkpoint": self._pinned.identity}
 
@@ -150,6 +152,7 @@ def choices(
     questions = every[: how.sequences]
     settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
     settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.identity}
+    settings |= {"masks": "by question"}  # kept answers of older versions, the same masks for all, are not read
     folder = run.results / EVALS / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
     model = loaded(run, average=how.average)
     answered: list[Answered] = []
@@ -168,7 +171,7 @@ def _answers(
     """Of some questions, written down."""
     path = folder / f"part-{start:09d}-{start + len(questions):09d}.json"
     if path.exists():
-        return [Answered(tuple(a["nats"]), tuple(a["sizes"]), a["answer"]) for a in json.loads(path.read_text())]
+        return [_answered(**one) for one in json.loads(path.read_text())]
     found = answer(
         model.network,
         questions,
@@ -178,9 +181,15 @@ def _answers(
         draws=settings["draws"],
         seed=settings["seed"],
         whole=settings["whole"],
+        first=start,
         charge=charge_chunks,
     )
     answered = list(found)
     with written_whole(path, "w") as file:
         file.write(json.dumps([asdict(one) for one in answered]) + "\n")
     return answered
+
+
+def _answered(nats: list[float], sizes: list[int] | None, answer: int) -> Answered:
+    """As it is written down."""
+    return Answered(tuple(nats), None if sizes is None else tuple(sizes), answer)

@@ -4,7 +4,7 @@ from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Guidance, Predictor, Without
 from .samplers import LAWS, SAMPLERS, Sampler, find, fitting, options_of
-from .trajectory import Sampled, blank, sample, trajectory
+from .trajectory import Sampled, blank, ended, sample, trajectory
 
 __all__ = [
     "BLOCKS",
@@ -22,6 +22,7 @@ __all__ = [
     "Sampler",
     "Without",
     "blank",
+    "ended",
     "find",
     "fitting",
     "options_of",

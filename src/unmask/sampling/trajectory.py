@@ -35,25 +35,34 @@ def trajectory(
     sampler: str = "ancestral",
     *,
     window: int | None = None,
+    fill: int | None = None,
     **options: Any,
 ) -> Iterator[Frame]:
     """Fill the masked positions of x [B, ...], a frame for each step; the first frame is x itself.
 
     What is not masked in x is never changed. Row b draws from stream b: a sample does not depend on the others in its
-    batch. window: the longest rows that the network knows; longer ones are filled block by block. What a schedule that
-    ends early leaves masked is drawn in one more step, of each block its own.
+    batch. window: the longest rows that the network knows; longer ones are filled block by block. fill: what stands
+    after the end of rows that differ in length. What a schedule that ends early leaves masked is drawn in one more
+    step, of each block its own.
     """
     run = _completed(check(sampler, process, predict, options).run)
     if predict.family in (CAUSAL, BLOCKS):
-        _check_open_end(x == predict.mask_id)
+        _check_open_end((x == predict.mask_id) | ended(x, fill))
     if window is not None and x.ndim == 2:
         run = in_blocks(run, window)
     return _frames(_start(x, grid), run(predict, process, x, grid, streams, **options))
 
 
-def _check_open_end(mask: Tensor) -> None:
+def ended(x: Tensor, fill: int | None) -> Tensor:
+    """Where rows [B, N] have ended: nothing but `fill` follows. Nowhere if rows do not differ in length."""
+    if fill is None:
+        return torch.zeros_like(x, dtype=torch.bool)
+    return (x == fill).flip(1).cumprod(1).flip(1).bool()
+
+
+def _check_open_end(open_: Tensor) -> None:
     """A model that reads from left to right cannot fill a gap before something that is given."""
-    flat = mask.flatten(1)
+    flat = open_.flatten(1)
     require(
         not bool((flat[:, :-1] & ~flat[:, 1:]).any()),
         "a model that reads from left to right cannot fill this gap",

@@ -1,5 +1,6 @@
 """The web application: routes, errors as one line, and the studio's files."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -11,14 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from unmask import __version__
 
 from ..run import Model
-from . import completions, studio_api
+from . import completions, errors, studio_api
+from .batcher import StoppedError
 from .engine import BusyError, Engine, Limits
-from .guard import Guard, error
+from .guard import Guard, checked
 from .metrics import Metrics
 from .served import Served, UnknownModelError
 
@@ -36,6 +37,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: {"description": "No such model"},
     413: {"description": "The body is too large"},
     429: {"description": "Too many requests wait; Retry-After says when to come back"},
+    503: {"description": "The server is being stopped"},
 }
 
 
@@ -43,7 +45,7 @@ def application(
     models: dict[str, Model], limits: Limits | None = None, *, key: str | None = None, hosts: list[str] | None = None
 ) -> FastAPI:
     """A server of these models. hosts: the names under which it may be called (any, unless given)."""
-    limits = limits or Limits()
+    limits, key = limits or Limits(), checked(key)
     metrics = Metrics()
     served = {name: Served(name, Engine(model, limits, metrics.told(name))) for name, model in models.items()}
     metrics.watch(served)
@@ -51,8 +53,7 @@ def application(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        for one in served.values():
-            one.engine.close()
+        await asyncio.gather(*(asyncio.to_thread(one.engine.close) for one in served.values()))
 
     app = FastAPI(
         title="unmask", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, responses=_REFUSALS
@@ -61,9 +62,8 @@ def application(
     app.include_router(studio_api.router(served))
     _add_pages(app, metrics, served)
     _add_errors(app)
-    app.add_middleware(Guard, key=key, largest=limits.body, metrics=metrics)
-    if hosts is not None:  # a page elsewhere cannot reach us by giving our address another name
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+    app.add_middleware(Guard, key=key, hosts=hosts, largest=limits.body, metrics=metrics)
+    app.state.engines = [one.engine for one in served.values()]
     return app
 
 
@@ -102,27 +102,18 @@ class _StudioFiles(StaticFiles):
 def _add_errors(app: FastAPI) -> None:
     """Whatever is wrong with a request is one line, as OpenAI's clients read it."""
 
-    @app.exception_handler(ValueError)
-    async def wrong(_: Request, mistake: ValueError) -> JSONResponse:
-        return JSONResponse(error(str(mistake), "invalid_request_error"), 400)
+    async def wrong(_: Request, mistake: Exception) -> JSONResponse:
+        headers = {"Retry-After": str(mistake.seconds)} if isinstance(mistake, BusyError) else None
+        status, document = errors.told(mistake)
+        return JSONResponse(document, status, headers)
+
+    for kind in (ValueError, UnknownModelError, BusyError, StoppedError):
+        app.add_exception_handler(kind, wrong)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, mistake: RequestValidationError) -> JSONResponse:
-        said = "; ".join(
-            f"{'.'.join(str(part) for part in found['loc'][1:]) or 'the body'}: {found['msg']}"
-            for found in mistake.errors()[:3]
-        )
-        return JSONResponse(error(said, "invalid_request_error"), 400)
+        return JSONResponse(errors.error(errors.malformed(mistake.errors())), 400)
 
     @app.exception_handler(HTTPException)
     async def other(_: Request, mistake: HTTPException) -> JSONResponse:
-        return JSONResponse(error(str(mistake.detail), "invalid_request_error"), mistake.status_code, mistake.headers)
-
-    @app.exception_handler(UnknownModelError)
-    async def unknown(_: Request, mistake: UnknownModelError) -> JSONResponse:
-        return JSONResponse(error(str(mistake), "invalid_request_error", "model_not_found"), 404)
-
-    @app.exception_handler(BusyError)
-    async def busy(_: Request, full: BusyError) -> JSONResponse:
-        headers = {"Retry-After": str(full.seconds)}
-        return JSONResponse(error(str(full), "rate_limit_error", "queue_full"), 429, headers)
+        return JSONResponse(errors.error(str(mistake.detail)), mistake.status_code, mistake.headers)

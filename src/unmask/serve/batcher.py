@@ -20,6 +20,15 @@ _RAGGED = 0.75
 """Rows are computed beside longer ones if they are at least this share of their length: the rest is wasted."""
 _FEW = 1 << 20
 """Up to so many logits are computed with those of others: few positions cost a pass over all weights of the head."""
+_LAST = 2
+"""Seconds that the last network call has when the batcher is closed."""
+
+
+class StoppedError(Exception):
+    """Nothing is computed any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the server is being stopped: ask again when it is back")
 
 
 @dataclass
@@ -61,6 +70,7 @@ class Batcher:
         self._ragged = network.ragged
         self._change, self._turn = threading.Condition(), threading.Lock()
         self._waiting: list[_Call | _HeadCall] = []
+        self._running: list[_Call | _HeadCall] = []
         self._members = 0
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="network", daemon=True)
@@ -92,6 +102,8 @@ class Batcher:
         self._turn.release()
         try:
             with self._change:
+                if self._closed:
+                    raise StoppedError
                 self._waiting.append(call)
                 self._change.notify_all()
             told.done.wait()
@@ -102,11 +114,14 @@ class Batcher:
         return told.result
 
     def close(self) -> None:
-        """End the thread, once nobody asks any more."""
+        """End the thread; whoever still waits for an answer gets none."""
         with self._change:
             self._closed = True
+            for call in (*self._waiting, *self._running):
+                call.told.error = StoppedError()
+                call.told.done.set()
             self._change.notify_all()
-        self._thread.join()
+        self._thread.join(_LAST)  # a call that takes longer ends with the process
 
     def _count(self, change: int) -> None:
         with self._change:
@@ -117,9 +132,10 @@ class Batcher:
         while True:
             with self._change:
                 self._change.wait_for(lambda: self._closed or (self._waiting and len(self._waiting) >= self._members))
-                if self._closed and not self._waiting:
+                if self._closed:
                     return
                 calls, self._waiting = self._waiting, []
+                self._running = calls
             bodies = [call for call in calls if isinstance(call, _Call)]
             heads = [call for call in calls if isinstance(call, _HeadCall)]
             for group in grouped(bodies, self._rows, self._ragged):

@@ -1,14 +1,20 @@
 """What requests may say, checked before anything else looks at it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from ..run import Sampling
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Steps = Annotated[int, Field(ge=1, description="Of the grid, for samplers that walk along one.")]
 Text = Annotated[str, Field(max_length=1 << 18)]
+Stop = Annotated[str, Field(max_length=256)]
+_Item = TypeVar("_Item")
+Items = Annotated[list[_Item], Field(fail_fast=True)]
+"""One wrong item is enough: to name each of a million takes seconds."""
+Tokens = Items[Annotated[int, Field(ge=0)] | None]
+"""Null where there is a gap."""
 
 
 class Body(BaseModel):
@@ -55,11 +61,11 @@ class CompletionBody(How):
     """OpenAI's `POST /v1/completions`, and how to sample."""
 
     model: str
-    prompt: Text | list[Text] | list[int] | list[list[int]] = ""
+    prompt: Text | Items[Text] | Items[int] | Items[Items[int]] = ""
     suffix: Text | None = Field(None, description="What follows the gap: the completion fills what lies between.")
     max_tokens: Annotated[int, Field(ge=1)] = Field(16, description="Tokens of the gap.")
     n: Annotated[int, Field(ge=1)] = 1
-    stop: Text | list[Text] | None = None
+    stop: Stop | Annotated[Items[Stop], Field(max_length=4)] | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
     echo: bool = Field(False, description="Give the prompt back before the completion.")
@@ -70,10 +76,19 @@ class CompletionBody(How):
     presence_penalty: Literal[0] = 0
     frequency_penalty: Literal[0] = 0
 
+    @field_validator(
+        *("prompt", "max_tokens", "temperature", "n", "stream", "echo", "presence_penalty", "frequency_penalty"),
+        mode="before",
+    )
+    @classmethod
+    def _default(cls, value: Any, info: ValidationInfo) -> Any:
+        """Null is OpenAI's word for the default."""
+        return cls.model_fields[str(info.field_name)].default if value is None else value
+
     @field_validator("presence_penalty", "frequency_penalty", mode="before")
     @classmethod
     def _neutral(cls, value: Any) -> Any:
-        return 0 if value is None or value == 0 else value
+        return 0 if value == 0 else value
 
     def stops(self) -> list[str]:
         """Where the text ends, were they to appear."""
@@ -93,14 +108,14 @@ class TextBody(Body):
     """Tokens to be read as a text."""
 
     model: str
-    tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(max_length=1 << 16)]
+    tokens: Annotated[Tokens, Field(max_length=1 << 16)]
 
 
 class TrajectoryBody(How):
     """Tokens with gaps (null) to fill, in rows of the model's shape."""
 
     model: str
-    tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(min_length=1)]
+    tokens: Annotated[Tokens, Field(min_length=1)]
     """Flat, also for pictures."""
     n: Annotated[int, Field(ge=1)] = 1
     label: int | None = None
@@ -110,7 +125,7 @@ class AlternativesBody(Body):
     """A state and a place in it."""
 
     model: str
-    tokens: Annotated[list[Annotated[int, Field(ge=0)] | None], Field(min_length=1)]
+    tokens: Annotated[Tokens, Field(min_length=1)]
     place: Annotated[int, Field(ge=0)]
     count: Annotated[int, Field(ge=1, le=50)] = 8
     token: Annotated[int, Field(ge=0)] | None = Field(None, description="Is among the answers however rare it is.")

@@ -11,20 +11,23 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..mistakes import require
 from ..run import Sampling
-from ..run.prompt import Prompt, around
+from ..run.prompt import Prompt, around, ends_in_space
 from ..sampling import find as find_sampler
 from .bodies import CompletionBody
+from .errors import Document
 from .gone import streamed, unless_gone
 from .served import Served, find, seed_of
 
 _PENDING = "\ufffd"
 """How the first bytes of a character that is not whole yet are read."""
+_DONE = "data: [DONE]\n\n"
 
 
 @dataclass
@@ -52,7 +55,8 @@ class Growing:
             known, self.finished = known[: ends[0]], "stop"
         text = self.served.model.vocabulary.decode(known)
         self.text = text[1:] if self.drop_space and text.startswith(" ") else text
-        cut = min((place for stop in self.stops if (place := self.text.find(stop)) >= 0), default=None)
+        places = (self.text.find(stop, self.sent) for stop in self.stops)  # what was sent holds no part of any
+        cut = min((place for place in places if place >= 0), default=None)
         if cut is not None:
             self.text, self.finished = self.text[:cut], "stop"
         if last and self.finished is None:
@@ -62,29 +66,50 @@ class Growing:
     def _fresh(self, whole: bool) -> str:
         end = len(self.text)
         if not whole:
-            end -= len(self.text) - len(self.text.rstrip(_PENDING))
-            end -= max(
-                (n for stop in self.stops for n in range(1, len(stop)) if self.text[:end].endswith(stop[:n])), default=0
-            )
+            end = len(self.text.rstrip(_PENDING))
+            end -= max((_begun(stop, self.text[max(0, end - len(stop)) : end]) for stop in self.stops), default=0)
         fresh, self.sent = self.text[self.sent : max(end, self.sent)], max(end, self.sent)
         return fresh
 
 
-def prompts_of(body: CompletionBody, served: Served) -> list[tuple[str, Prompt]]:
-    """The texts before the gaps, and the tokens with them."""
+def _begun(stop: str, tail: str) -> int:
+    """How many characters of a stop, short of all, a text ends in."""
+    return next((n for n in range(len(stop) - 1, 0, -1) if tail.endswith(stop[:n])), 0)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One prompt of a request, with its gap."""
+
+    prompt: Prompt
+    echo: str
+    """What is given back before the completion."""
+    drop_space: bool
+    """Whether the prompt ends in the space that the completion begins with."""
+
+
+def prompts_of(body: CompletionBody, served: Served) -> list[Asked]:
+    """The prompts, none of which is read before it is known that they are not too many."""
     served.check_text()
     given: Any = body.prompt if isinstance(body.prompt, list) and body.prompt else [body.prompt]
     if isinstance(given[0], int):
         given = [given]
-    found = []
-    vocabulary = served.model.vocabulary
-    for one in given:
-        if not isinstance(one, str):
-            good = all(0 <= token < vocabulary.size for token in one)
-            require(good, "no such token", got="one outside", allowed=f"0..{vocabulary.size - 1}", do="send text")
-        text = one if isinstance(one, str) else vocabulary.decode(one)
-        found.append((text, around(text, body.max_tokens, body.suffix or "", vocabulary)))
+    served.check(samples=body.n * len(given), tokens=body.max_tokens, steps=body.steps)
+    found = [_asked(one, body, served) for one in given]
+    for asked in found:
+        served.check(tokens=len(asked.prompt.tokens))
     return found
+
+
+def _asked(given: str | list[int], body: CompletionBody, served: Served) -> Asked:
+    vocabulary = served.model.vocabulary
+    if isinstance(given, str):
+        text, drop_space = given, ends_in_space(given, vocabulary)
+    else:
+        good = all(0 <= token < vocabulary.size for token in given)
+        require(good, "no such token", got="one outside", allowed=f"0..{vocabulary.size - 1}", do="send text")
+        text, drop_space = vocabulary.decode(given) if body.echo else "", False
+    return Asked(around(given, body.max_tokens, body.suffix or "", vocabulary), text if body.echo else "", drop_space)
 
 
 def router(models: dict[str, Served]) -> APIRouter:
@@ -105,13 +130,10 @@ def router(models: dict[str, Served]) -> APIRouter:
     async def completions(body: CompletionBody, request: Request) -> Response:
         """Continue a prompt, or fill the gap between a prompt and a suffix."""
         served = find(models, body.model)
-        served.check(body, body.n, body.max_tokens)  # before anything of that size is made
-        prompts = prompts_of(body, served)
-        for _, prompt in prompts:
-            served.check(body, body.n * len(prompts), len(prompt.tokens))
+        prompts = await run_in_threadpool(prompts_of, body, served)  # to read a long text takes a while
         answer = _Answer(body, served, prompts)
         if body.stream:
-            return await streamed(answer.chunks())
+            return await streamed(request, answer.chunks(), _failed)
         return await unless_gone(request, answer.whole())
 
     return routes
@@ -121,10 +143,18 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "unmask"}
 
 
+def _data(document: dict[str, Any]) -> str:
+    return f"data: {json.dumps(document, ensure_ascii=False)}\n\n"
+
+
+def _failed(document: Document) -> str:
+    return _data(document) + _DONE
+
+
 class _Answer:
     """The choices of one request: those of one prompt are sampled together."""
 
-    def __init__(self, body: CompletionBody, served: Served, prompts: list[tuple[str, Prompt]]):
+    def __init__(self, body: CompletionBody, served: Served, prompts: list[Asked]):
         self.body, self.served, self.prompts = body, served, prompts
         self.seed = seed_of(body)
         self.head = {
@@ -135,8 +165,8 @@ class _Answer:
             "seed": self.seed,
         }
         self.choices = [
-            [Growing(served, prompt.gap, body.stops(), text.endswith(" ")) for _ in range(body.n)]
-            for text, prompt in prompts
+            [Growing(served, asked.prompt.gap, body.stops(), asked.drop_space) for _ in range(body.n)]
+            for asked in prompts
         ]
 
     async def whole(self) -> dict[str, Any]:
@@ -156,10 +186,6 @@ class _Answer:
 
     async def chunks(self) -> AsyncGenerator[str]:
         """Server-sent events: text as it becomes certain, from left to right."""
-        if self.body.echo:
-            for number, (text, _) in enumerate(self.prompts):
-                for i in range(self.body.n):
-                    yield self._event([self._part(number * self.body.n + i, text, None)])
         for number in range(len(self.prompts)):
             async with aclosing(self._grown(number)) as grown:
                 async for parts in grown:
@@ -167,11 +193,13 @@ class _Answer:
                         yield self._event(parts)
         if self.body.stream_options is not None and self.body.stream_options.include_usage:
             yield self._event([], usage=self._usage())
-        yield "data: [DONE]\n\n"
+        yield _DONE
 
     async def _grown(self, number: int) -> AsyncGenerator[list[dict[str, Any]]]:
-        """New parts of the choices of a prompt, step by step; the last ones say why they end."""
-        _, prompt = self.prompts[number]
+        """New parts of the choices of a prompt, step by step: first its echo, as soon as a step shows that nothing is
+        wrong, and last why they end.
+        """
+        echo, prompt = self._echo(number), self.prompts[number].prompt
         sampling: Sampling = self.body.sampling(self.seed + number, int(prompt.gap.sum()))
         x: Tensor = self.served.rows(prompt.tokens, prompt.gap, self.body.n)
         settles = find_sampler(self.served.model.sampler(sampling)).settles
@@ -179,8 +207,11 @@ class _Answer:
         async with aclosing(self.served.engine.frames(x, sampling)) as frames:
             async for frame in frames:
                 rows = frame.tokens.cpu().numpy()
-                if settles and self.body.stream:
+                if settles and self.body.stream and frame.step > 0:
+                    yield echo
                     yield self._parts(number, rows, last=False)
+                    echo = []
+        yield echo
         yield self._parts(number, rows, last=True)
 
     def _parts(self, number: int, rows: NDArray[np.int64], last: bool) -> list[dict[str, Any]]:
@@ -192,22 +223,26 @@ class _Answer:
                 found.append(self._part(number * self.body.n + i, fresh, growing.finished))
         return found
 
+    def _echo(self, number: int) -> list[dict[str, Any]]:
+        text = self.prompts[number].echo
+        return [self._part(number * self.body.n + i, text, None) for i in range(self.body.n)] if text else []
+
     @staticmethod
     def _part(index: int, text: str, finished: str | None) -> dict[str, Any]:
         return {"index": index, "text": text, "logprobs": None, "finish_reason": finished}
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> str:
-        return f"data: {json.dumps(self.head | {'choices': choices} | more, ensure_ascii=False)}\n\n"
+        return _data(self.head | {"choices": choices} | more)
 
     def _places(self) -> Iterable[tuple[int, int]]:
         return ((number, i) for number in range(len(self.prompts)) for i in range(self.body.n))
 
     def _choice(self, number: int, i: int) -> dict[str, Any]:
         growing = self.choices[number][i]
-        before = self.prompts[number][0] if self.body.echo else ""
-        return self._part(number * self.body.n + i, before + growing.text, growing.finished)
+        text = self.prompts[number].echo + growing.text
+        return self._part(number * self.body.n + i, text, growing.finished)
 
     def _usage(self) -> dict[str, int]:
-        given = sum(int((~prompt.gap).sum()) for _, prompt in self.prompts)
+        given = sum(int((~asked.prompt.gap).sum()) for asked in self.prompts)
         made = sum(growing.tokens for choices in self.choices for growing in choices)
         return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}

@@ -5,8 +5,8 @@ import math
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -14,9 +14,11 @@ from torch import Tensor
 from ..networks import Halves
 from ..run import Model, Sampling
 from ..sampling import Frame
-from .batcher import Batcher
+from .batcher import Batcher, StoppedError
 
 _T = TypeVar("_T")
+_END: object = object()
+"""Comes after the last item of a job."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,23 @@ class CancelledError(Exception):
     """Nobody waits for the result any more."""
 
 
+@dataclass(eq=False)
+class _Client:
+    """Somebody in the event loop who waits for what a job in its thread says."""
+
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    items: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+    gone: threading.Event = field(default_factory=threading.Event)
+
+    def say(self, item: object) -> None:
+        if not self.gone.is_set():
+            self.loop.call_soon_threadsafe(self.items.put_nowait, item)
+
+    def cut_off(self) -> None:
+        self.say(StoppedError())
+        self.gone.set()
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """The network as long as somebody waits for the result."""
@@ -74,6 +93,8 @@ class Engine:
         self._batcher = Batcher(model.network, model.device, limits.rows, told)
         self._pool = ThreadPoolExecutor(limits.jobs, thread_name_prefix="job")
         self._lock = threading.Lock()
+        self._clients: set[_Client] = set()
+        self._stopped = False
         self.pending = 0
         """Jobs that run or wait."""
         self._usual = 1.0
@@ -104,49 +125,64 @@ class Engine:
 
     async def _items(self, work: Callable[[Halves], Iterator[_T]]) -> AsyncGenerator[_T]:
         """What `work` yields in a thread of its own, as it comes."""
-        loop, items, gone = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
-        end: object = object()
-
-        def say(item: object) -> None:
-            if not gone.is_set():
-                loop.call_soon_threadsafe(items.put_nowait, item)
+        client = _Client()
 
         def job() -> None:
             start = time.perf_counter()
-            outcome = end
+            outcome = _END
             try:
                 with self._batcher.member():
-                    for item in work(_Wanted(self._batcher, gone)):
-                        say(item)
-                        if gone.is_set():
+                    for item in work(_Wanted(self._batcher, client.gone)):
+                        client.say(item)
+                        if client.gone.is_set():
                             break
             except Exception as error:
                 outcome = error
             self._ended(time.perf_counter() - start)
-            say(outcome)
+            client.say(outcome)
 
-        self._begin()
-        self._pool.submit(job)
+        future = self._begin(job, client)
         try:
-            while (item := await items.get()) is not end:
+            while (item := await client.items.get()) is not _END:
                 if isinstance(item, Exception):
                     raise item
                 yield item
         finally:
-            gone.set()
+            self._leave(client, future)
 
-    def _begin(self) -> None:
+    def _begin(self, job: Callable[[], None], client: _Client) -> Future[None]:
         with self._lock:
+            if self._stopped:
+                raise StoppedError
             if self.pending >= self.limits.jobs + self.limits.queue:
                 raise BusyError(max(1, math.ceil(self.waiting * self._usual / self.limits.jobs)))
+            future = self._pool.submit(job)
             self.pending += 1
+            self._clients.add(client)
+        return future
+
+    def _leave(self, client: _Client, future: Future[None]) -> None:
+        """Nobody waits any more: what runs ends at its next step, and what has not begun never does."""
+        client.gone.set()
+        never = future.cancel()
+        with self._lock:
+            self._clients.discard(client)
+            self.pending -= never
 
     def _ended(self, seconds: float) -> None:
         with self._lock:
             self.pending -= 1
             self._usual += 0.1 * (seconds - self._usual)
 
+    def stop(self) -> None:
+        """Cut off whoever waits, and take nothing on any more."""
+        with self._lock:
+            self._stopped = True
+            for client in self._clients:
+                client.cut_off()
+
     def close(self) -> None:
-        """Finish what was begun, and end."""
-        self._pool.shutdown(wait=True)
+        """End soon, whatever still runs."""
+        self.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
         self._batcher.close()

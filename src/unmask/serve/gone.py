@@ -1,39 +1,69 @@
 """Work for a client that may go away."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from .errors import Document, told
+
+_T = TypeVar("_T")
 _LOOK = 0.2
 """Seconds between looks whether the client is still there."""
 _NOBODY = 499
 """The status of an answer that nobody reads."""
 
 
+class _GoneError(Exception):
+    """Nobody reads the answer."""
+
+
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Response:
     """The result of `work` as JSON; it is given up when the client goes away."""
-    task = asyncio.ensure_future(work)
     try:
-        while not (await asyncio.wait([task], timeout=_LOOK))[0]:
-            if await request.is_disconnected():
-                return Response(status_code=_NOBODY)
-        return JSONResponse(task.result())
-    finally:
-        task.cancel()
+        return JSONResponse(await _while_there(request, work))
+    except _GoneError:
+        return Response(status_code=_NOBODY)
 
 
-async def streamed(events: AsyncGenerator[str]) -> Response:
-    """Server-sent events as they come, ended when the client goes away. What is wrong is said before they begin."""
-    first = await anext(events)
+async def streamed(request: Request, events: AsyncGenerator[str], failed: Callable[[Document], str]) -> Response:
+    """Server-sent events as they come, ended when the client goes away. What is wrong is said before they begin, or
+    by what `failed` makes of an error.
+    """
+    try:
+        first = await _while_there(request, _next(events))
+    except _GoneError:
+        return Response(status_code=_NOBODY)
 
     async def all_of_them() -> AsyncGenerator[str]:
         async with aclosing(events):
             yield first
-            async for event in events:
-                yield event
+            try:
+                async for event in events:
+                    yield event
+            except Exception as mistake:
+                status, document = told(mistake)
+                if status == 500:
+                    logging.getLogger(__name__).exception("a stream has failed")
+                yield failed(document)
 
     return StreamingResponse(all_of_them(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+async def _next(events: AsyncGenerator[str]) -> str:
+    return await anext(events)
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([task], timeout=_LOOK))[0]:
+            if await request.is_disconnected():
+                raise _GoneError
+        return task.result()
+    finally:
+        task.cancel()

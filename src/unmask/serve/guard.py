@@ -1,11 +1,16 @@
-"""What every request passes: the key, the size of its body, the count. Plain ASGI, so that streams stay streams."""
+"""What every request passes: host, key, size of its body, the count. Plain ASGI, so that streams stay streams."""
 
+import asyncio
 import json
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from ..mistakes import require
+from .batcher import StoppedError
+from .errors import Document, error, told
 from .metrics import Metrics
 
 Message = MutableMapping[str, Any]
@@ -21,16 +26,20 @@ class TooLargeError(Exception):
     """A body beyond the limit."""
 
 
-def error(message: str, kind: str, code: str | None = None) -> dict[str, Any]:
-    """An error as OpenAI's clients read it."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+def checked(key: str | None) -> str | None:
+    """A key as it was meant: without the end of the line of the file that it came from."""
+    if key is None:
+        return None
+    good = len(key.split()) == 1  # the key itself stays out of the message
+    require(good, "the API key is not one word", got="another", allowed="no spaces in it", do="change UNMASK_API_KEY")
+    return key.strip()
 
 
 class Guard:
-    """Around the app."""
+    """Around the app. hosts: the names under which it may be called, if not any."""
 
-    def __init__(self, app: App, key: str | None, largest: int, metrics: Metrics):
-        self._app, self._key, self._largest, self._metrics = app, key, largest, metrics
+    def __init__(self, app: App, key: str | None, hosts: list[str] | None, largest: int, metrics: Metrics):
+        self._app, self._key, self._hosts, self._largest, self._metrics = app, key, hosts, largest, metrics
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,6 +55,9 @@ class Guard:
 
         try:
             await self._checked(scope, receive, counted)
+        except asyncio.CancelledError:  # only a server that ends cancels what has come so far
+            if not status:
+                await _answer(counted, *told(StoppedError()))
         finally:
             path = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(path, str(status)).inc()
@@ -53,8 +65,11 @@ class Guard:
 
     async def _checked(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value for name, value in scope["headers"]}
+        if not self._named(headers):
+            await _answer(send, 400, error("the server does not go by this name: use its own address"))
+            return
         if scope["path"].startswith(_GUARDED) and not self._allowed(headers):
-            await _answer(send, 401, error("wrong or missing API key", "invalid_request_error", "invalid_api_key"))
+            await _answer(send, 401, error("wrong or missing API key", code="invalid_api_key"))
             return
         length = headers.get("content-length", b"0")
         if not length.isdigit() or int(length) > self._largest:
@@ -81,19 +96,22 @@ class Guard:
 
         await self._app(scope, limited, watched)
 
+    def _named(self, headers: dict[str, bytes]) -> bool:
+        """Whether we are called by a name of ours: a page elsewhere may have given our address another."""
+        name = re.sub(r":\d*$", "", headers.get("host", b"").decode("latin-1")).lower()
+        return self._hosts is None or name in self._hosts
+
     def _allowed(self, headers: dict[str, bytes]) -> bool:
         if self._key is None:
             return True
-        given = headers.get("authorization", b"").removeprefix(b"Bearer ").strip()
-        return secrets.compare_digest(given, self._key.encode())
+        scheme, _, given = headers.get("authorization", b"").partition(b" ")
+        return scheme.lower() == b"bearer" and secrets.compare_digest(given.strip(), self._key.encode())
 
     async def _refuse(self, send: Send) -> None:
-        await _answer(
-            send, 413, error(f"the body is too large: allowed is {self._largest:,} bytes", "invalid_request_error")
-        )
+        await _answer(send, 413, error(f"the body is too large: allowed is {self._largest:,} bytes"))
 
 
-async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
+async def _answer(send: Send, status: int, document: Document) -> None:
     body = json.dumps(document).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:

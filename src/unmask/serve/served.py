@@ -103,12 +103,12 @@ class Served:
             start = max(end, start + 1)
         return found
 
-    def check(self, how: How, samples: int, tokens: int) -> None:
+    def check(self, *, samples: int = 1, tokens: int = 1, steps: int | None = None) -> None:
         """That a request is not too large."""
         for value, most, what in (
             (samples, self.limits.samples, "samples"),
             (tokens, self.limits.tokens, "tokens"),
-            (how.steps or 1, self.limits.steps, "steps"),
+            (steps or 1, self.limits.steps, "steps"),
         ):
             require(value <= most, f"too many {what}", got=value, allowed=f"at most {most}", do="ask for fewer")
 

@@ -1,5 +1,6 @@
 """A server that listens: where it may, on a port that is free, until it is asked to stop."""
 
+import asyncio
 import ipaddress
 import os
 import socket
@@ -10,10 +11,30 @@ import uvicorn
 from ..mistakes import fail, require
 from ..run import Model
 from .app import application
-from .engine import Limits
+from .engine import Engine, Limits
+from .guard import checked
 
-_FINISH = 30
-"""Seconds that running requests have when the server is stopped."""
+_FINISH = 25
+"""Seconds that running requests have when the server is stopped; then they are told so."""
+_LEAVE = 3
+"""Seconds after which clients that do not even read that are left."""
+
+
+class _Server(uvicorn.Server):
+    """Cuts off in the end what is not finished: uvicorn alone would cancel it without a word."""
+
+    def __init__(self, config: uvicorn.Config, engines: list[Engine]):
+        super().__init__(config)
+        self._engines = engines
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        cut = asyncio.get_running_loop().call_later(_FINISH, self._cut_off)
+        await super().shutdown(sockets)
+        cut.cancel()
+
+    def _cut_off(self) -> None:
+        for engine in self._engines:
+            engine.stop()
 
 
 def serve(
@@ -29,9 +50,9 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     hosts = ["localhost", "127.0.0.1", "[::1]", shown] if is_loopback(host) else None
     app = application(models, limits, key=key, hosts=hosts)
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_FINISH, lifespan="on")
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_FINISH + _LEAVE, lifespan="on")
     ready(f"http://{shown}:{port}")
-    uvicorn.Server(config).run(sockets=[listening])
+    _Server(config, app.state.engines).run(sockets=[listening])
 
 
 def is_loopback(host: str) -> bool:
@@ -45,7 +66,7 @@ def is_loopback(host: str) -> bool:
 def listen(host: str, port: int, key: str | None) -> socket.socket:
     """A socket that listens there; others may reach it only with a key. Port 0: any that is free."""
     require(
-        is_loopback(host) or bool(key),
+        bool(checked(key)) or is_loopback(host),
         "a public address needs an API key",
         got=f"--host {host} and no key",
         allowed="127.0.0.1 without one",

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,10 @@ def router(models: dict[str, Served]) -> APIRouter:
         return {"text": "".join(piece or "" for piece in pieces), "pieces": pieces}
 
     @routes.post("/trajectory", response_model=None)
-    async def trajectory(body: TrajectoryBody) -> Response:
+    async def trajectory(body: TrajectoryBody, request: Request) -> Response:
         """Fill the gaps, an event for every step (server-sent events)."""
         served = find(models, body.model)
-        return await streamed(_events(body, served))
+        return await streamed(request, _events(body, served), partial(_event, "error"))
 
     @routes.post("/alternatives", response_model=None)
     async def alternatives(body: AlternativesBody, request: Request) -> Response:
@@ -58,6 +59,7 @@ def router(models: dict[str, Served]) -> APIRouter:
         served = find(models, body.model)
         good = body.place < len(body.tokens)
         require(good, "no such place", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="name one of them")
+        served.check(tokens=len(body.tokens))
         served.known(body.token or 0)
         hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]
         x = served.rows(*_given(hidden), 1)
@@ -106,8 +108,8 @@ def _event(name: str, document: dict[str, Any]) -> str:
 
 
 async def _events(body: TrajectoryBody, served: Served) -> AsyncGenerator[str]:
-    """start, one step after the other, end."""
-    served.check(body, body.n, len(body.tokens))
+    """start, one step after the other, end; or error, where it breaks off."""
+    served.check(samples=body.n, tokens=len(body.tokens), steps=body.steps)
     tokens, gap = _given(body.tokens)
     x, seed = served.rows(tokens, gap, body.n), seed_of(body)
     sampling = body.sampling(seed, int(gap.sum()), body.label)

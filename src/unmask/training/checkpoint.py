@@ -49,8 +49,15 @@ class Snapshot:
 
 
 def name_of(step: int) -> str:
-    """The folder of a step; names sort by step."""
+    """The folder of a step."""
     return f"step-{step:08d}"
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps that have a checkpoint, whole or not, in order; a folder of any other name is the user's."""
+    names = (path.name for path in folder.glob("step-*"))
+    numbers = (int(name[5:]) for name in names if name[5:].isascii() and name[5:].isdigit())
+    return sorted({step for step in numbers if (folder / name_of(step)).is_dir()})
 
 
 def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
@@ -89,6 +96,9 @@ def _finish(partial: Path, target: Path, snapshot: Snapshot) -> None:
     hashes = {str(path.relative_to(partial)): digest(path) for path in files}
     document = {"step": snapshot.step, "numbers": snapshot.numbers, "sha256": hashes}
     (partial / STATE).write_text(json.dumps(document, indent=1))
+    usual = (partial / STATE).stat().st_mode
+    for path in files:
+        path.chmod(usual)  # safetensors lets nobody but us read what it writes
     for path in partial.rglob("*"):
         _flush(path)
     shutil.rmtree(target, ignore_errors=True)
@@ -131,12 +141,16 @@ def to_stderr(warning: str) -> None:
 
 
 def newest(folder: Path, warn: Callable[[str], None] = to_stderr) -> Path | None:
-    """The newest whole checkpoint; damaged ones are named and passed over. None if there is none."""
-    for path in sorted(folder.glob("step-*"), reverse=True):
+    """The newest whole checkpoint; damaged ones are named and passed over. None if there is none at all."""
+    steps = steps_in(folder)
+    for step in reversed(steps):
+        path = folder / name_of(step)
         try:
             _checked(path)
             return path
         except ValueError as mistake:
+            if step == steps[0]:  # to begin again would write over what may still be mended
+                raise ValueError(f"{mistake}; no other is whole: move {folder} away to begin again") from None
             warn(f"{mistake}; going on from the checkpoint before it")
     return None
 
@@ -153,25 +167,30 @@ def prune(folder: Path, keep: int, best: int | None, last: int) -> None:
 
     Later ones are damaged: had they been whole, training would have gone on from there.
     """
-    paths = sorted(folder.glob("step-*"))
-    spared = {path.name for path in [path for path in paths if path.name <= name_of(last)][-keep:]}
-    if best is not None:
-        spared.add(name_of(best))
-    for path in paths:
-        if path.name not in spared:
-            shutil.rmtree(path)
+    steps = steps_in(folder)
+    spared = {best, *[step for step in steps if step <= last][-keep:]}
+    for step in steps:
+        if step not in spared:
+            shutil.rmtree(folder / name_of(step))
 
 
 def _checked(path: Path) -> dict[str, Any]:
     """state.json, after every file was compared with its hash."""
     try:
         document: dict[str, Any] = json.loads((path / STATE).read_text())
-        for name, sha256 in document["sha256"].items():
+        hashes = document["sha256"]
+        named = {name.split("/")[0].removesuffix(".safetensors") for name in hashes}
+        step, numbers = document["step"], document["numbers"]
+        if named != {"weights", "average", OPTIMIZER} or type(step) is not int or not isinstance(numbers, dict):
+            raise TypeError(f"{STATE} is not whole")
+        for name, sha256 in hashes.items():
             if (got := digest(path / name)) != sha256:
                 do = "delete the checkpoint to go on from the one before"
                 fail(f"{path / name} is damaged", got=f"sha256 {got[:12]}…", allowed=f"{sha256[:12]}…", do=do)
         return document
-    except (OSError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    except PermissionError:  # whole or not, nobody can know
+        raise
+    except (OSError, KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
 
 

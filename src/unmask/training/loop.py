@@ -349,7 +349,8 @@ class Trainer:
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
             family = self.method.family
             predict = Predictor(network, process.mask_id, label, family=family)
-            return sample(predict, process, x, grid, streams, family.sampler).tokens.cpu()
+            fill = self.train.fill if self.train.padded else None
+            return sample(predict, process, x, grid, streams, family.sampler, fill=fill).tokens.cpu()
 
     def _lengths(self) -> Tensor | None:
         """Those of the training rows, where they differ."""

@@ -72,7 +72,8 @@ class MD4Config(Needs):
     k_bell: tuple[float, float] = (2.0, 2.0)
     """The masked share follows Beta(a, b)."""
     weighting: Literal["elbo", "importance", "ce"] = "elbo"
-    """elbo: N/k, the bound if k is uniform; importance: 1/(k q(k)), the bound for every law of k; ce: all the same."""
+    """elbo: N/k, the bound if k is uniform; importance: 1/(k q(k)), the bound for every law of k; ce: all the same
+    (with exponents as much so as the law that is learned allows)."""
 
     def __post_init__(self) -> None:
         for value, allowed, what in (

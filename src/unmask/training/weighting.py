@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..core import Around, Draw, Estimator, KLaw, Rows, Streams, UniformK, cross_entropy
 from ..core.estimator import count_valid
+from ..core.objective import TokenDraw
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,18 @@ class AtEachK(Around):
 class Plain(Around):
     """The cross-entropy of each masked token, twice: a batch weighs as under the bound where half of it is masked.
 
-    The best denoiser is the same one, also where tokens have schedules of their own.
+    The best denoiser stays the same as long as weights depend on what it sees. Where tokens have schedules of their
+    own, the bound's depend on what is hidden too, μ_n(v) ∝ E[1{x_n = v} / W_M]: there only N/k, which it sees, is
+    taken out of them, and 2k/W_M is left.
     """
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         draw = super().draw(x_0, streams, valid=valid, strata=strata)
-        return replace(draw, weight=torch.full_like(draw.weight, 2.0))
+        if not draw.per_token:
+            return replace(draw, weight=torch.full_like(draw.weight, 2.0))
+        share = draw.mask.flatten(1).sum(1) / count_valid(x_0, valid).clamp(min=1)
+        bound = draw.weight / draw.t if isinstance(draw, TokenDraw) else draw.weight  # whose rates are w/t
+        return replace(draw, weight=2 * share * bound)
 
     def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
         del draw
@@ -51,8 +58,7 @@ def importance(estimator: Estimator, law: KLaw) -> Estimator:
 
 def ce(estimator: Estimator, law: KLaw) -> Estimator:
     """All the same."""
-    del law
-    return Plain(estimator)
+    return Plain(elbo(estimator, law) if estimator.process.schedule.per_token else estimator)
 
 
 WEIGHTINGS = {"elbo": elbo, "importance": importance, "ce": ce}

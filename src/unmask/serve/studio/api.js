@@ -22,7 +22,7 @@ async function json(path, options) {
   return (await answer(path, options)).json();
 }
 
-/** POST whose answer is a stream of events [name, document]. */
+/** POST whose answer is a stream of events [name, document]; one named error is thrown. */
 export async function* events(path, body, signal) {
   const response = await answer(path, { method: "POST", body: JSON.stringify(body), signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -33,7 +33,11 @@ export async function* events(path, body, signal) {
     text += value;
     const parts = text.split("\n\n");
     text = parts.pop();
-    for (const part of parts) yield parsed(part);
+    for (const part of parts) {
+      const [name, document] = parsed(part);
+      if (name === "error") throw new Refused(document.error.message);
+      yield [name, document];
+    }
   }
 }
 
