@@ -172,6 +172,9 @@ def test_damage_is_found(tmp_path):
     shard.write_bytes(data)
     with pytest.raises(ValueError, match="is damaged"):
         Dataset(tmp_path / "out").verify()
+    shard.write_bytes(data[:100])
+    with pytest.raises(ValueError, match="is damaged: got 100 bytes"):
+        Dataset(tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"version": 1}')
     with pytest.raises(ValueError, match=r"manifest.json is damaged"):
         Dataset(tmp_path / "out")

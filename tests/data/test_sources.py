@@ -446,3 +446,93 @@ def test_objects_in_arrays_are_never_unpickled(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[object()]], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="Python objects"):
         prepare(Plan(str(tmp_path / "a.npy")), tmp_path / "out")
+
+
+def _cut(data):
+    return data[: len(data) // 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt.gz", _cut(gzip.compress(b"some words " * 999))),
+        ("a.txt.xz", _cut(lzma.compress(bytes(RNG.integers(0, 99, 9999, dtype=np.uint8))))),
+        ("a.txt.bz2", _cut(bz2.compress(b"some words " * 999))),
+        ("a.txt.gz", b"no archive"),
+        ("a.txt.xz", b"no archive"),
+        ("a.txt.bz2", b"no archive"),
+        ("a.txt.zip", b"no archive"),
+        ("a.csv.gz", _cut(gzip.compress(b"text\nsome words\n" * 999))),
+    ],
+)
+def test_damaged_archives_are_named(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} is damaged: got ") as caught:
+        prepared(tmp_path, tmp_path / name)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "prepared").exists()
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_archive_of_several_files_is_not_read_in_part(tmp_path, count):
+    with zipfile.ZipFile(tmp_path / "a.txt.zip", "w") as archive:
+        for i in range(count):
+            archive.writestr(f"{i}.txt", "words " * 99)
+    with pytest.raises(ValueError, match=f"does not hold one file: got {count} files"):
+        prepared(tmp_path, tmp_path / "a.txt.zip")
+
+
+def test_the_mark_of_utf8_is_no_text(tmp_path):
+    """Excel and Notepad write one; it must not hide the first column, nor become a symbol."""
+    (tmp_path / "a.csv").write_text("SMILES,y\r\n" + "CCO,a\r\n" * 40, encoding="utf-8-sig")
+    assert set(documents(prepared(tmp_path, tmp_path / "a.csv", column="SMILES"))) == {"CCO"}
+    (tmp_path / "b.txt").write_text("abc " * 99, encoding="utf-8-sig")
+    prepare(Plan(str(tmp_path / "b.txt"), length=8), tmp_path / "b")
+    assert Dataset(tmp_path / "b").vocabulary.symbols == " abc"
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([0, 2], ["0", "1", "2"]),
+        ([20230000, 20230001], ["20230000", "20230001"]),
+        ([-1, 1], ["-1", "1"]),
+        ([True, False], ["False", "True"]),
+        (["b", "a"], ["a", "b"]),
+    ],
+)
+def test_classes_are_those_that_occur(tmp_path, labels, names):
+    lines = [json.dumps({"text": "abc", "y": labels[i % 2]}) for i in range(60)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    dataset = prepared(tmp_path, tmp_path / "a.jsonl", label_column="y", rows=True)
+    assert dataset.manifest.label_names == names
+    assert {names[i] for i in dataset.split("train").labels} == {str(label) for label in labels}
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "message"),
+    [
+        ({"text": "abc", "y": ["a"]}, {"label_column": "y", "rows": True}, r"a class is not a name: got \['a'\]"),
+        ({"text": "abc", "y": 1}, {"label_column": "y"}, "running text has no classes: got --label-column y"),
+        ({"text": ["abc"]}, {}, "the field 'text' of .* holds no text: got list"),
+        ({"text": None}, {}, "the source holds no tokens"),
+    ],
+)
+def test_fields_that_hold_something_else(tmp_path, line, options, message):
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps(line)}\n" * 60)
+    with pytest.raises(ValueError, match=message):
+        prepared(tmp_path, tmp_path / "a.jsonl", **options)
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_files_of_another_kind_than_they_are_said_to_be(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "a.txt").write_text("abc")
+    with pytest.raises(ValueError, match="holds no images"):
+        prepared(tmp_path, tmp_path / "p", kind="images")
+    (tmp_path / "a.csv").write_bytes("text\nM\xfcller\n".encode("latin-1") * 30)
+    with pytest.raises(ValueError, match=r"a.csv is not UTF-8: got byte 0xfc"):
+        prepared(tmp_path, tmp_path / "a.csv")
+    (tmp_path / "a.jsonl").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ValueError, match="not JSON"):
+        prepared(tmp_path, tmp_path / "a.jsonl")

@@ -35,7 +35,16 @@ class Dataset:
     def __init__(self, folder: Path | str):
         self.folder = Path(folder)
         self.manifest = Manifest.load(self.folder)
+        self._check_sizes()
         self.vocabulary: Vocabulary = vocabulary.load(self.folder / "vocabulary.json")
+
+    def _check_sizes(self) -> None:
+        """What a broken copy is found out by, without reading it."""
+        size, do = np.dtype(self.manifest.dtype).itemsize, "prepare the data again"
+        for shard in self.manifest.shards:
+            path, wanted = self.folder / shard.file, size * shard.tokens
+            got = path.stat().st_size if path.exists() else 0
+            require(got == wanted, f"{path} is damaged", got=f"{got:,} bytes", allowed=f"{wanted:,}", do=do)
 
     @property
     def splits(self) -> list[str]:

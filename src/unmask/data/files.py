@@ -5,7 +5,10 @@ import gzip
 import lzma
 import urllib.request
 import zipfile
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,10 +17,14 @@ from ..mistakes import fail
 
 
 def _open_zip(path: Path, mode: str) -> IO[bytes]:
-    """The first file of an archive."""
+    """The only file of an archive."""
     del mode
     archive = zipfile.ZipFile(path)
-    return archive.open(archive.namelist()[0])
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(names) != 1:
+        do = "unpack it, and name the folder"
+        fail(f"{path} does not hold one file", got=f"{len(names)} files", allowed="one", do=do)
+    return archive.open(names[0])
 
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open, ".zip": _open_zip}
@@ -44,6 +51,18 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading, decompressing by its suffix."""
     opener = _OPENERS.get(path.suffix)
     return opener(path, "rb") if opener else path.open("rb")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[IO[bytes]]:
+    """The file, opened; one whose compressed bytes end too soon, or are no such bytes, is named."""
+    try:
+        with open_bytes(path) as file:
+            yield file
+    except (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system: it says what it means
+            raise
+        fail(f"{path} is damaged", got=error, allowed=f"a whole {path.suffix} file", do="get it again")
 
 
 def after_newline(data: bytes) -> int:
@@ -81,11 +100,14 @@ def read_range(
     `stop`, so that neighbouring ranges fit together whatever their nominal borders. stop −1 means to the end.
     Nothing outside `within` is read: its ends are cuts.
     """
-    with open_bytes(path) as file:
+    with readable(path) as file:
         low, high = within
         position = _next_cut(file, start, cut) if start > low else low
         end = -1 if stop < 0 else _next_cut(file, stop, cut)
         end = end if high is None else min(end, high)
+        file.seek(position)
+        if position == 0 and file.read(len(BOM_UTF8)) == BOM_UTF8:  # a mark of UTF-8, no character of the text
+            position = len(BOM_UTF8)
         file.seek(position)
         rest = b""
         while end < 0 or position < end:

@@ -14,12 +14,14 @@ from ..files import digest, written_whole
 from ..mistakes import fail
 from .manifest import Manifest, Segment, Shard, SplitPart
 from .sources import Source
-from .vocabulary import Vocabulary
+from .vocabulary import Vocabulary, shortened
 
 TALLY = "tally.json"
 DEFAULT_LENGTH = 256
 FEW = 100
 """Packed documents fewer than this are split by position in the running text, not document by document."""
+_COUNTED = 1000
+"""Numbers below this count classes."""
 Tally = dict[str, Any]
 
 
@@ -167,8 +169,14 @@ def _with_lengths(name: str, part: SplitPart, tallies: list[Tally], shape: list[
 
 
 def _label_names(tallies: list[Tally]) -> list[str]:
-    """The classes in order: numbers by value, names by alphabet; none if no document has a class."""
-    labels = {v for tally in tallies for split in tally["splits"].values() for v in split["labels"]}
+    """The classes in order: numbers by value, names by alphabet; none if no document has a class.
+
+    Small numbers are classes from 0 on, also those that do not occur; others are no more than names.
+    """
+    found = [v for tally in tallies for split in tally["splits"].values() for v in split["labels"]]
+    if wrong := next((v for v in found if isinstance(v, list | dict)), None):
+        fail("a class is not a name", got=shortened(str(wrong)), allowed="a word or a number", do="name another column")
+    labels = set(found)
     if labels == {None} or not labels:
         return []
     if None in labels:
@@ -178,8 +186,9 @@ def _label_names(tallies: list[Tally]) -> list[str]:
             allowed="a class for all, or none",
             do="fill the gaps",
         )
-    if all(isinstance(v, int) for v in labels):
-        return [str(v) for v in range(max(labels) + 1)]
+    if all(type(v) is int for v in labels):
+        counted = min(labels) >= 0 and max(labels) < _COUNTED
+        return [str(v) for v in (range(max(labels) + 1) if counted else sorted(labels))]
     return sorted(map(str, labels))
 
 

@@ -135,6 +135,9 @@ def prepare(
     out = Path(out)
     source = find_source(plan.source, plan.kind, plan.reading)
     rows = source.rows if plan.rows is None else plan.rows
+    if plan.reading.label_column and not rows:
+        got = f"--label-column {plan.reading.label_column}"
+        fail("running text has no classes", got=got, allowed="rows, each with its class", do="add --layout rows")
     document = plan.to_json(source, rows)
     if (out / FILE).exists():
         manifest = Manifest.load(out)

@@ -223,13 +223,15 @@ class Model:
 
     def prompt(self, text: str) -> Tensor:
         """The tokens of a text with gaps, masked there; rows are completed by what follows their end."""
+        flat, do = len(self.facts.shape) == 1, "name an --image and a --mask"
+        require(flat, "this model draws pictures", got="a text", allowed="a picture with a masked part", do=do)
         found: Prompt = parse(text, self.vocabulary)
         row = torch.from_numpy(found.masked(self.process.mask_id))
         longest = self.facts.shape[0]
         if not self.rows:
             return row
         require(
-            len(self.facts.shape) == 1 and len(row) <= longest,
+            len(row) <= longest,
             "the prompt is longer than the model's rows",
             got=f"{len(row)} tokens",
             allowed=f"at most {longest}",

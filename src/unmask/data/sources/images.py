@@ -78,6 +78,9 @@ def image_folder(root: Path, size: int | None, grey: bool) -> Source:
         for start in range(0, len(paths), 512):
             chunk = slice(start, start + 512)
             parts.append(ImagesPart(tuple(paths[chunk]), tuple(labels[chunk]), size, grey, named))
+    if not parts:
+        allowed = ", ".join(sorted(SUFFIXES))
+        fail(f"{root} holds no images", got="other files", allowed=allowed, do="name another folder or --kind")
     return Source(parts, rows=True, values=256)
 
 

@@ -108,13 +108,14 @@ class JsonLinesPart(_Range):
             for line in block.splitlines():
                 if line.strip():
                     record = self._parse(line)
-                    text = _field(record, self.column, self.path)
-                    yield Piece(str(text), _field(record, self.label, self.path) if self.label else None)
+                    text = _text(_field(record, self.column, self.path), self.column, self.path)
+                    if text:
+                        yield Piece(text, _field(record, self.label, self.path) if self.label else None)
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             fail(
                 f"{self.path} has a line that is not JSON", got=line[:60], allowed="one object per line", do=str(error)
             )
@@ -138,12 +139,17 @@ class CsvPart:
 
     def pieces(self) -> Iterator[Piece]:
         csv.field_size_limit(1 << 30)
-        with files.open_bytes(self.path) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-            for row in csv.DictReader(text, delimiter="\t" if files.suffix(self.path) == ".tsv" else ","):
-                content = _field(row, self.column, self.path)
-                if content:
-                    yield Piece(content, _field(row, self.label, self.path) if self.label else None)
+        delimiter = "\t" if files.suffix(self.path) == ".tsv" else ","
+        try:
+            with files.readable(self.path) as file:
+                text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+                for row in csv.DictReader(text, delimiter=delimiter):
+                    content = _field(row, self.column, self.path)
+                    if content:
+                        yield Piece(content, (_field(row, self.label, self.path) or None) if self.label else None)
+        except UnicodeDecodeError as error:
+            got = f"byte {error.object[error.start]:#04x}"
+            fail(f"{self.path} is not UTF-8", got=got, allowed="UTF-8", do="convert it (iconv -f latin1 -t utf-8)")
 
 
 @dataclass(frozen=True)
@@ -168,8 +174,20 @@ class ParquetPart:
         for batch in file.iter_batches(row_groups=[self.group], columns=columns, batch_size=1024):
             labels = batch.column(1).to_pylist() if self.label else [None] * len(batch)
             for content, label in zip(batch.column(0).to_pylist(), labels, strict=True):
-                if content:
-                    yield Piece(content, label)
+                if text := _text(content, self.column, self.path):
+                    yield Piece(text, label)
+
+
+def _text(content: Any, column: str, path: Path) -> str | None:
+    """What a field holds, as text; None if it holds nothing."""
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, int | float):
+        return str(content)
+    got = type(content).__name__
+    fail(
+        f"the field {column!r} of {path} holds no text", got=got, allowed="text or numbers", do="name another --column"
+    )
 
 
 def _parquet(path: Path) -> Any:
