@@ -72,8 +72,8 @@ def test_info_of_a_run_that_is_not_done(letters, tmp_path, capsys):
     code, out, _ = command(capsys, "info", tmp_path / "run")
     assert code == 0
     assert "2 of 4 steps" in out
-    assert "unmask.train(" in out
-    unmask.train(Run.open(tmp_path / "run").config, tmp_path / "run", device=torch.device("cpu"))
+    assert "unmask train --out" in out
+    assert command(capsys, "train", "--out", tmp_path / "run")[0] == 0
     assert History.of(Run(tmp_path / "run")).step == 4
 
 

@@ -15,6 +15,7 @@ import torch
 
 import unmask
 from tests import processes
+from unmask.cli.main import main
 from unmask.configs import from_json, to_json
 from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
@@ -261,6 +262,20 @@ def test_a_report_that_fails_leaves_a_saved_run_that_goes_on(text, tmp_path):
     unmask.train(setup, tmp_path / "run", device=CPU)
     assert len(curve(tmp_path / "run")) == 5
     del kept
+
+
+def test_a_run_goes_on_by_its_folder_alone(text, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reports = train(config(text, steps=4), tmp_path / "run", CPU)
+    next(reports)
+    reports.close()
+    assert main(["info", "run"]) == 0
+    assert "unmask train --out run" in capsys.readouterr().out
+    assert main(["train", "--out", "run"]) == 0
+    assert len(curve(tmp_path / "run")) == 4
+    capsys.readouterr()
+    assert main(["train", "--out", "nothing"]) == 2
+    assert main(["train", "--out", "run", "--steps", "9"]) == 2  # a change is no going on
 
 
 def test_configurations_survive_json(text):

@@ -67,7 +67,8 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
     console.print(_layout(dataset), highlight=False)
     console.print(_splits_table(dataset))
     if not _rows(dataset, dataset.splits[0]):
-        console.print(f"too short to train on: prepare it in another folder with a --length below {manifest.length}")
+        most = manifest.splits[dataset.splits[0]].tokens
+        console.print(f"too short to train on: prepare it in another folder with a --length of at most {most:,}")
         return
     first = dataset.split(dataset.splits[0])
     if manifest.rows and not np.all(first.lengths == first.length):

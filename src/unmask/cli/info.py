@@ -51,10 +51,9 @@ def _of_run(run_: Run) -> tuple[dict[str, Any], Rows]:
     history, measured, kept = History.of(run_), evaluations(run_.folder), checkpoints(run_)
     bits = history.held_out
     name = shlex.quote(str(run_.folder))
-    code = f"import unmask; unmask.train(unmask.run.Run.open({str(run_.folder)!r}).config, {str(run_.folder)!r})"
     following = [f"unmask sample {name}", f"unmask eval {name}", f"unmask export {name} models/NAME"] if kept else []
     unfinished = history.step < history.steps
-    following = [f"the same command as before, or python -c {shlex.quote(code)}"] * unfinished + following
+    following = [f"unmask train --out {name}"] * unfinished + following
     rows = {
         "progress": f"{history.step:,} of {history.steps:,} steps",
         "loss": "" if history.loss is None else f"{history.loss:.4f} bits per token, mean of the last steps",

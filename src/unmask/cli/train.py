@@ -25,6 +25,7 @@ from unmask.mistakes import fail
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
 from unmask.run.config import METHODS, method_name
+from unmask.run.folder import CONFIG
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
 from unmask.training import Report
@@ -65,6 +66,11 @@ def configure(
     if method is not None:
         config = with_method(config, method)
     return apply(config, settings), plan
+
+
+def begun(out: Path | None) -> RunConfig | None:
+    """The configuration of the run in a folder, if there is one: it goes on by its name alone."""
+    return Run.open(out).config if out is not None and (out / CONFIG).exists() else None
 
 
 def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:

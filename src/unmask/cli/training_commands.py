@@ -42,12 +42,13 @@ class Demo:
 class Train:
     """Train a model, by a preset or on prepared data.
 
-    Stopped or killed, the same command goes on. Every field of the configuration is a flag too: --steps 500
-    --layers 6 --optimizer muon. Examples:
+    Stopped or killed, the same command goes on, or --out alone. Every field of the configuration is a flag too:
+    --steps 500 --layers 6 --optimizer muon. Examples:
       unmask train characters --out runs/shakespeare
       unmask train --data data/book --out runs/book --size 10m --steps 500
       unmask train --start demo --data data/letters --out runs/letters
       unmask train text8-genmd4 --out runs/text8 --dry-run
+      unmask train --out runs/book
     """
 
     preset: Annotated[tyro.conf.Positional[str | None], optional("PRESET")] = None
@@ -79,7 +80,9 @@ class Train:
 
         from . import train
 
-        config, plan = train.configure(self.preset, self.data, self.size, self.method, self.settings, self.start)
+        given = (self.preset, self.data, self.size, self.method, self.settings, self.start)
+        begun = train.begun(self.out) if not any(given) else None
+        config, plan = (begun, None) if begun else train.configure(*given)
         if self.out is None and not self.dry_run:
             fail("no folder for the run", got="no --out", allowed="a new folder, or the run's", do="add --out DIR")
         return train.run(config, plan, self.out or Path(), self.log, self.parallel, self.json, self.dry_run)
