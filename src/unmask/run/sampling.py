@@ -42,6 +42,6 @@ class Sampling:
         for name in ("steps", "batch_size"):
             value = getattr(self, name)
             good = isinstance(value, int) and value >= 1
-            require(good, f"{name} is not a positive number", got=value, allowed="an integer >= 1", do="change it")
+            require(good, f"{name} is not positive", got=value, allowed="an integer >= 1", do="change it")
         known = self.grid is None or self.grid in GRIDS
         require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="name one of them")
