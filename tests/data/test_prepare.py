@@ -196,7 +196,7 @@ def test_shorter_than_one_sequence_is_said_and_kept(tmp_path, capsys):
     """It may still be read with a model of shorter sequences."""
     (tmp_path / "a.txt").write_text("hello")
     assert main(["data", "prepare", str(tmp_path / "a.txt"), "--out", str(tmp_path / "out")]) == 0
-    assert "too short to train on: prepare it in another folder with a --length below 256" in capsys.readouterr().out
+    assert "too short to train on: prepare it in another folder with a --length of at most 5" in capsys.readouterr().out
     assert main(["data", "info", str(tmp_path / "out"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows_per_split"] == {"train": 0}
 
