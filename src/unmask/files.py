@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from .configs import differences
 from .mistakes import fail
@@ -117,8 +117,13 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        got = f"byte {error.object[error.start]:#04x} at {error.start:,}"
-        fail(f"{path} holds no text", got=got, allowed="UTF-8", do="convert it, or name another file")
+        fail_undecoded(path, error)
+
+
+def fail_undecoded(path: Path, error: UnicodeDecodeError) -> NoReturn:
+    """Say which file is not UTF-8, and by which byte."""
+    got, do = f"byte {error.object[error.start]:#04x}", "convert it (iconv -f latin1 -t utf-8), or name another file"
+    fail(f"{path} is not UTF-8", got=got, allowed="UTF-8", do=do)
 
 
 def read_json(path: Path) -> Any:

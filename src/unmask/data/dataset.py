@@ -98,7 +98,7 @@ class Split:
         self.documents = part.documents
         self.padded = part.lengths is not None
         """Whether rows differ in length."""
-        self.fill = dataset.vocabulary.eos_id or 0
+        self.fill = dataset.vocabulary.fill_id
         """What stands where a row has ended."""
         self._dtype = np.dtype(manifest.dtype)
         starts = np.cumsum([0] + [s.stop - s.start for s in part.segments])

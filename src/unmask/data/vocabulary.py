@@ -49,6 +49,11 @@ class Vocabulary(ABC):
         """Everything needed to build it again."""
 
     @property
+    def fill_id(self) -> int:
+        """What stands after the end of shorter rows: the end of text, or any id where there is none."""
+        return self.eos_id or 0
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The smallest unsigned type that holds every id."""
         return np.min_scalar_type(self.size - 1)
@@ -185,8 +190,9 @@ class Subwords(Vocabulary):
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(document)
         except Exception as error:  # the library raises nothing more precise
-            said = str(error).split("\n")[0][:120]
-            fail("this is not a tokenizer", got=said, allowed="the text of a tokenizer.json", do="check the file")
+            fail(
+                "this is not a tokenizer", got=_said(error), allowed="the text of a tokenizer.json", do="check the file"
+            )
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)
         self.eos_id = next((i for i in found if i is not None), None)
@@ -213,8 +219,8 @@ class Subwords(Vocabulary):
         try:
             tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
         except Exception as error:  # the library raises nothing more precise
-            files, said = f"{vocabulary.name} and {merges.name}", str(error).split("\n")[0][:120]
-            fail(f"{files} are no tokenizer", got=said, allowed="GPT-2's form", do=f"check them in {vocabulary.parent}")
+            files, do = f"{vocabulary.name} and {merges.name}", f"check them in {vocabulary.parent}"
+            fail(f"{files} are no tokenizer", got=_said(error), allowed="GPT-2's form", do=do)
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
         return cls(tokenizer.to_str())
@@ -227,7 +233,7 @@ class Subwords(Vocabulary):
         except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
             fail(
                 f"the tokenizer {name!r} could not be fetched",
-                got=str(error).split("\n")[0][:120],
+                got=_said(error),
                 allowed="a tokenizer of the hub",
                 do="check the name and the network, or pass a folder with its files",
             )
@@ -336,6 +342,11 @@ def as_text(content: Content) -> str:
                 do="convert the file (iconv -t UTF-8), or use the vocabulary bytes",
             )
     fail("numbers met a vocabulary of text", got=f"an array of {content.dtype}", allowed="text", do="use integers")
+
+
+def _said(error: Exception) -> str:
+    """What a library says, in one line."""
+    return str(error).split("\n")[0][:120]
 
 
 def shortened(text: str, length: int = 40) -> str:

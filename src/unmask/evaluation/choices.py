@@ -123,7 +123,7 @@ def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: 
     first, second = ids(context, vocabulary), ids(" " + ending.lstrip(), vocabulary)
     tokens = torch.cat([first, second])[-length:]
     if whole:
-        return Row(torch.cat([tokens, torch.full((length - len(tokens),), vocabulary.eos_id or 0)]), 0, number)
+        return Row(torch.cat([tokens, torch.full((length - len(tokens),), vocabulary.fill_id)]), 0, number)
     return Row(tokens, max(0, len(tokens) - len(second)), number)
 
 

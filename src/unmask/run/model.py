@@ -160,7 +160,7 @@ class Model:
         grid = GRIDS[kind](sampling.steps)
         name, options = self.sampler(sampling), sampling.options
         yield from self._mixed(
-            trajectory(predict, process, x, grid, streams, name, window=window, fill=self.fill_id, **options)
+            trajectory(predict, process, x, grid, streams, name, window=window, fill=self._end, **options)
         )
 
     def _mixed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
@@ -201,7 +201,7 @@ class Model:
             shape = (length,)
         streams = Streams(seed, count, device=self.device)
         lengths = self._lengths(least, most)
-        return blank(shape, self.process.mask_id, streams, lengths, self.vocabulary.eos_id or 0)
+        return blank(shape, self.process.mask_id, streams, lengths, self.vocabulary.fill_id)
 
     def _lengths(self, least: int | None, most: int | None) -> Tensor | None:
         counts = torch.tensor(self.facts.length_counts)
@@ -237,19 +237,19 @@ class Model:
             allowed=f"at most {longest}",
             do="shorten it",
         )
-        fill = torch.full((longest - len(row),), self.vocabulary.eos_id or 0)
+        fill = torch.full((longest - len(row),), self.vocabulary.fill_id)
         return torch.cat([row, fill])
 
     def whole_rows(self, x_0: Tensor) -> tuple[Tensor, Tensor | None]:
         """Texts [B, n] as the network knows them, and which tokens are theirs: rows that have ended are filled up."""
         shape, size = self.facts.shape, x_0.shape[1]
-        least = shape[0] if self.rows and self.fill_id is None else 1
+        least = shape[0] if self.rows and self._end is None else 1
         allowed = f"{least}..{shape[0]} tokens" if len(shape) == 1 else "pictures"
         good = len(shape) == 1 and least <= size <= shape[0]
         require(good, "the text does not fit the model", got=f"{size} tokens", allowed=allowed, do="score a part of it")
-        if self.fill_id is None:
+        if self._end is None:
             return x_0.to(self.device), None
-        tokens = F.pad(x_0, (0, shape[0] - size), value=self.fill_id).to(self.device)
+        tokens = F.pad(x_0, (0, shape[0] - size), value=self._end).to(self.device)
         return tokens, (torch.arange(shape[0], device=self.device) < size).expand(len(x_0), -1)
 
     def labels(self, label: int | None, count: int) -> Tensor | None:
@@ -277,13 +277,13 @@ class Model:
         )
 
     @property
-    def fill_id(self) -> int | None:
+    def _end(self) -> int | None:
         """What stands after the end of a row; None if all rows have the same length."""
-        return (self.vocabulary.eos_id or 0) if self.facts.length_counts else None
+        return self.vocabulary.fill_id if self.facts.length_counts else None
 
     def _given(self, x: Tensor) -> Tensor:
         """What is not to be filled: the tokens of a prompt, without what only says that a row has ended."""
-        return (x != self.process.mask_id) & ~ended(x, self.fill_id)
+        return (x != self.process.mask_id) & ~ended(x, self._end)
 
     def _check_given(self, x: Tensor) -> None:
         """Whether a prompt means to the network what it says.

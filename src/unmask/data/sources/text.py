@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...files import fail_undecoded
 from ...mistakes import extra, fail
 from .. import files
 from .source import PART, Part, Piece, Source
@@ -148,8 +149,7 @@ class CsvPart:
                     if content:
                         yield Piece(content, (_field(row, self.label, self.path) or None) if self.label else None)
         except UnicodeDecodeError as error:
-            got = f"byte {error.object[error.start]:#04x}"
-            fail(f"{self.path} is not UTF-8", got=got, allowed="UTF-8", do="convert it (iconv -f latin1 -t utf-8)")
+            fail_undecoded(self.path, error)
 
 
 @dataclass(frozen=True)
