@@ -197,7 +197,7 @@ def agreement(found: NDArray[Any], real: NDArray[Any]) -> Figures:
 _MUON = "--mlp relu2 --optimizer muon --rate 2e-3 --muon-rate 1e-2 --cooldown linear --average 0.998 "
 SETTINGS = {
     "molecules": Setting(
-        "molecules --layers 8 --heads 5 --width 320 --batch-size 1024 --steps 4000 "
+        "molecules --layers 8 --heads 5 --width 320 --batch-size 1024 --steps 12000 "
         + f"{_MUON} --save-every 1000 --validate-every 1000",
         "character",
         (1, 4, 6, 8, 10),

@@ -38,12 +38,14 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "cifar10": (likelihoods.cifar10, ("cifar10/*min-*",)),
     "pixel_experiments": (likelihoods.pixel_experiments, ("cifar10/try-*",)),
     "text_steps": (likelihoods.text_steps, ("text/books",)),
-    "text_sets": (likelihoods.text_sets, ("text/books",)),
+    "text_sets": (likelihoods.text_sets, ("text/books", "text/books-counts")),
+    "text_record": (likelihoods.text_record, ("text/*min-*",)),
+    "text_experiments": (likelihoods.text_experiments, ("text/try-*",)),
     "highlights": (
         overview.highlights,
         (
             *("speedrun/chars-10min-0", "genmd4/genmd4-2300-0", "genmd4/md4-2300-0", "grids_digits"),
-            *("cifar10/md4-10min-0", "other_data/chorales", "other_data/validity"),
+            *("cifar10/md4-10min-0", "text/books", "text/books-counts", "other_data/chorales", "other_data/validity"),
         ),
     ),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),

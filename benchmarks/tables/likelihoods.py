@@ -93,6 +93,11 @@ def pixel_experiments(*results: dict[str, Any]) -> str:
     return _timed("bits_per_token", "bits per dimension", results)
 
 
+def text_experiments(*results: dict[str, Any]) -> str:
+    """The same for text in subwords."""
+    return _timed("bits_per_token", "bits per token", results)
+
+
 def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
     """What `benchmarks.timed` recorded."""
     lines = [f"| what | parameters | seconds | steps | tokens | {title} | of | seed |", "|---" * 8 + "|"]
@@ -126,6 +131,11 @@ def cifar10(*results: dict[str, Any]) -> str:
     return _records("bits_per_token", "bits per dimension", "pictures seen, M", images, results)
 
 
+def text_record(*results: dict[str, Any]) -> str:
+    """The same for text in subwords."""
+    return _records("bits_per_token", "bits per token", "tokens read, M", lambda r: r["tokens"] / 1e6, results)
+
+
 def _records(
     name: str, title: str, read: str, amount: Callable[[dict[str, Any]], float], results: tuple[dict[str, Any], ...]
 ) -> str:
@@ -154,16 +164,21 @@ def text_steps(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Perplexities with 95 % intervals. {source(result)}"])
 
 
-def text_sets(result: dict[str, Any]) -> str:
-    """One row per set, the held-out part of the training text first; then the questions."""
+def text_sets(result: dict[str, Any], counts: dict[str, Any]) -> str:
+    """One row per set, the held-out part of the training text first, beside what counts know; then the questions."""
     (own,) = (b for b in result["held_out"] if b["steps"] is None)
-    lines = ["| text | tokens | bits per token | perplexity |", "|---" * 4 + "|"]
+    lines = ["| text | tokens | perplexity | bits per token | best n-gram | unigrams |", "|---" * 6 + "|"]
     for name, found in (("held out", own), *((f["set"], f) for f in result["zero_shot"])):
-        lines.append(f"| {name} | {found['tokens']:,} | {with_error(found['bits_per_token'])} | {_perplexity(found)} |")
+        orders = counts["sets"][name]
+        best = min(orders, key=lambda n: n["mean"])
+        lines.append(
+            f"| {name} | {found['tokens']:,} | {_perplexity(found)} | {with_error(found['bits_per_token'])} "
+            f"| {with_error(best)} (n = {best['order']}) | {with_error(orders[0])} |"
+        )
     asked = result["questions"]
     rates = [f"{asked[f'accuracy{by}']:.1%} ± {asked[f'error{by}']:.1%}" for by in ("", "_per_byte")]
     note = f"{asked['questions']:,} questions: {rates[0]} answered rightly, {rates[1]} by likelihood per byte."
-    return "\n".join([*lines, "", note, source(result)])
+    return "\n".join([*lines, "", note, "", source(result), source(counts)])
 
 
 def _perplexity(found: dict[str, Any]) -> str:

@@ -8,7 +8,15 @@ Result = dict[str, Any]
 
 
 def highlights(
-    record: Result, learned: Result, plain: Result, grids: Result, pixels: Result, chorales: Result, valid: Result
+    record: Result,
+    learned: Result,
+    plain: Result,
+    grids: Result,
+    pixels: Result,
+    text: Result,
+    counts: Result,
+    chorales: Result,
+    valid: Result,
 ) -> str:
     """What was asked, the figure, and where it is explained."""
     rows = (
@@ -33,6 +41,11 @@ def highlights(
             "cifar-10-in-ten-minutes",
         ),
         (
+            "GPT-2 size, ten minutes of books: bits per token of a book it has not read, and of the best n-gram model",
+            " and ".join(with_error(figure) for figure in _held_out(text, counts)),
+            "a-gpt-2-of-books",
+        ),
+        (
             "Bach's chorales: bits per note, and those of the best n-gram model",
             " and ".join(with_error(figure) for figure in _beside(chorales["groups"]["all"])),
             "other-data",
@@ -47,6 +60,12 @@ def _first(grids: Result, grid: str) -> Result:
     """The fewest steps with a class, linear schedule."""
     rows = [r for r in grids["rows"] if r["conditional"] and r["way"] == f"linear, {grid} grid"]
     return min(rows, key=lambda r: r["steps"])
+
+
+def _held_out(text: Result, counts: Result) -> tuple[Result, Result]:
+    """The bound of continuous time, and the bits of the best counts."""
+    (own,) = (bound for bound in text["held_out"] if bound["steps"] is None)
+    return own["bits_per_token"], min(counts["sets"]["held out"], key=lambda n: n["mean"])
 
 
 def _beside(group: Result) -> tuple[Result, Result]:

@@ -2,13 +2,16 @@
 
 import json
 import lzma
+import math
 import shutil
 import sys
 
 from benchmarks import record as records
-from benchmarks import text_figures
+from benchmarks import text_counts, text_figures
 from benchmarks.tables import likelihoods
+from unmask.data import Dataset
 from unmask.evaluation import find_text
+from unmask.run import Run
 from unmask.run.zero_shot import ZeroShot
 
 
@@ -33,6 +36,12 @@ def test_every_figure(subwords, tmp_path, monkeypatch):
     assert str(tmp_path) not in json.dumps({name: found[name] for name in found if name != "command"})
     steps = likelihoods.text_steps(found)
     assert "| T | 4 | 64 | ∞ |" in steps
-    rows = likelihoods.text_sets(found).splitlines()
+    words = ["text/counts", Run.open(run).config.data, tmp_path, "--sets", "ptb", "lambada", "--orders", 1, 2]
+    monkeypatch.setattr(sys, "argv", ["benchmark", *map(str, words)])
+    text_counts.main()
+    counts = json.loads((tmp_path / "text" / "counts.json").read_text())
+    rows = likelihoods.text_sets(found, counts).splitlines()
     assert [row.split("|")[1].strip() for row in rows[2:5]] == ["held out", "ptb", "lambada"]
-    assert "3 questions: " in rows[-2]
+    assert "3 questions: " in rows[6]
+    uniform = math.log2(Dataset(Run.open(run).config.data).vocabulary.size)
+    assert all(0 < orders[1]["mean"] < orders[0]["mean"] < uniform for orders in counts["sets"].values())

@@ -23,7 +23,7 @@ from unmask.evaluation import (
 )
 from unmask.evaluation.choices import _row
 from unmask.run import load
-from unmask.run.zero_shot import ZeroShot, sequences_of
+from unmask.run.zero_shot import ZeroShot
 from unmask.sampling import Predictor
 from unmask.training import charge_chunks
 
@@ -187,7 +187,8 @@ def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_pat
     assert [(one["steps"], one["grid"]) for one in found] == [(1, "uniform"), (4, "uniform"), (4, "cosine")]
     one, even, cosine = (one["bits_per_token"]["mean"] for one in found)
     model = load(subwords)
-    tokens = torch.from_numpy(sequences_of(model, ZeroShot(find_text(str(tmp_path / "a.txt"), None))))
+    wanted = ZeroShot(find_text(str(tmp_path / "a.txt"), None))
+    tokens = torch.from_numpy(wanted.sequences(model.vocabulary, model.facts.shape[0]))
     logits = Predictor(model.network, model.process.mask_id)(
         torch.full_like(tokens, model.process.mask_id), torch.ones(len(tokens)), torch.ones_like(tokens, dtype=bool)
     )

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..data import Vocabulary
 from ..evaluation import (
     Accuracy,
     Answered,
@@ -29,7 +30,7 @@ from ..evaluation import (
 )
 from ..evaluation.sets import Text
 from ..files import digest, fingerprint, write_json, written_whole
-from ..mistakes import require
+from ..mistakes import fail, require
 from ..training import charge_chunks
 from .evaluate import Evaluation, Progress, of_first
 from .folder import EVALS, ModelFolder
@@ -59,25 +60,29 @@ class ZeroShot:
         """What decides the sequences."""
         return {"set": self.text.name, "protocol": self.protocol, "detokeniser": self.rules, **self.text.origin()}
 
+    def sequences(self, vocabulary: Vocabulary, length: int) -> NDArray[np.int64]:
+        """The set as the protocol cuts it, [S, length]."""
+        protocol, plain, end = find_protocol(self.protocol), find_detokeniser(self.rules), vocabulary.eos_id
+        if end is None:
+            _fail_without_end(repr(vocabulary))
+        rows = (vocabulary.encode(plain(text)).astype(np.int64) for text in self.text.rows())
+        return protocol.sequences(rows, length, end)
 
-def sequences_of(model: Model, wanted: ZeroShot) -> NDArray[np.int64]:
-    """The set as the protocol cuts it, [S, N]."""
-    protocol, plain = find_protocol(wanted.protocol), find_detokeniser(wanted.rules)
-    end = model.vocabulary.eos_id
-    require(
-        end is not None and not model.rows,
+
+def _fail_without_end(got: str) -> NoReturn:
+    fail(
         "the protocol needs running text with an end",
-        got=repr(model.vocabulary),
+        got=got,
         allowed="a vocabulary with an end of text",
         do="prepare the training data with bpe",
     )
-    rows = (model.vocabulary.encode(plain(text)).astype(np.int64) for text in wanted.text.rows())
-    return protocol.sequences(rows, model.facts.shape[0], int(end or 0))
 
 
 def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progress | None = None) -> dict[str, Any]:
     """Perplexity and bits of the set."""
-    tokens = sequences_of(model, wanted)[: how.sequences]
+    if model.rows:
+        _fail_without_end(repr(model.vocabulary))
+    tokens = wanted.sequences(model.vocabulary, model.facts.shape[0])[: how.sequences]
     require(len(tokens) > 0, "the set is shorter than one sequence", got="0", allowed=">= 1", do="add text")
 
     def batches() -> Iterator[Sequences]:
