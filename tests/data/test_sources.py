@@ -389,6 +389,23 @@ def write(path, data):
     return str(path)
 
 
+def array(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, np.zeros((40, 4), dtype=np.uint8))
+    return str(path)
+
+
+def arrays(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, x=np.zeros((40, 4), dtype=np.uint8), y=np.zeros(40, dtype=np.int64))
+    return str(path)
+
+
+def test_images_have_a_side():
+    with pytest.raises(ValueError, match="the side of the images is not positive: got 0"):
+        Reading(image_size=0)
+
+
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
@@ -412,6 +429,11 @@ def write(path, data):
             "csv has no use for --grey: got True, allowed is --column, --label-column",
         ),
         (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist has no use for --column"),
+        (lambda _: "text8", {"kind": "lines"}, "text8 is read in its own way: got --kind lines"),
+        (lambda _: "hub:a/b", {"kind": "csv"}, "hub:a/b is read in its own way: got --kind csv"),
+        (lambda d: array(d / "a.npy"), {"reading": Reading(column="x")}, "is one array without a name: got x"),
+        (lambda d: array(d / "a.npy"), {"reading": Reading(label_column="y")}, "is one array without a name: got y"),
+        (lambda d: arrays(d / "a.npz"), {"reading": Reading(label_column="y")}, "needs the name of its data: got y"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "runes"}, "unknown vocabulary: got runes"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "bpe"}, "needs a size"),
         (lambda d: write(d / "a.txt", b"abx" * 99), {"vocabulary": "alphabet:ab"}, "'x' is not in the vocabulary"),

@@ -17,8 +17,10 @@ from unmask.cli.main import main
 from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
 from unmask.evaluation import chain_rule
+from unmask.evaluation.yardsticks import Value
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
+from unmask.run.frontier import shown
 from unmask.run.orders import order_interval
 from unmask.run.scored import scored
 from unmask.sampling import Predictor
@@ -254,6 +256,19 @@ def test_frontier_of_text(letters, capsys, tmp_path):
     again = frontier(capsys, letters, tmp_path, *words, "--split", "valid")
     assert again == (0, points)  # finished points are not sampled again
     assert {path: path.stat().st_mtime_ns for path in (folder / "points").iterdir()} == stored
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_the_frontier_fits_the_terminal(columns, letters, capsys, tmp_path, monkeypatch):
+    """No line is too long, and no figure is broken or cut."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = ("--samplers", "ancestral", "first-hitting:tokens_per_call=4", "--steps", 2, "-n", 6, "--split", "valid")
+    _, out, _ = command(capsys, "frontier", letters, "--out", tmp_path / "frontier", *words)
+    lines = out.splitlines()
+    assert max(map(len, lines[:-1])) <= columns
+    for point in json.loads((tmp_path / "frontier" / "frontier.json").read_text())["points"]:
+        for value in point["values"].values():
+            assert any(shown(Value(**value)) in line for line in lines)
 
 
 def test_frontier_of_pictures_and_molecules(pictures, molecules, capsys, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,6 +129,9 @@ def test_questions(subwords, letters, tmp_path, capsys):
         assert code == 0
         assert f"accuracy {found['accuracy']:.1%}" in again
         assert ("per byte" in again) != bool(flags)
+    code, out, _ = command(capsys, "eval", subwords, "--choices", path, "--draws", 2)
+    kept = Path(out.rpartition("kept in ")[2].strip())
+    assert json.loads(kept.read_text())["draws"] == 2
     path.write_text(json.dumps({"ctx": "aAb", "endings": ["B", "A"], "label": 0}) + "\n")
     code, _, err = command(capsys, "eval", letters, "--choices", path)
     assert code == 2  # an ending begins with a space, which this alphabet does not have
@@ -201,12 +205,15 @@ def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_pat
     [
         (("--text", "FILE", "--steps", 2, 4), "too many --steps for --text: got 2"),
         (("--text", "FILE", "--steps", 0), "steps is too small"),
-        (("--choices", "FILE", "--steps", 4), "--choices takes no steps: got --steps,"),
-        (("--choices", "FILE", "--grid", "cosine"), "--choices takes no steps: got --grid,"),
-        (("--orders", 2, "--steps", 4, "--grid", "cosine"), "--orders takes no steps: got --steps and --grid,"),
+        (("--choices", "FILE", "--steps", 4), "--choices has no use for this: got --steps,"),
+        (("--choices", "FILE", "--grid", "cosine"), "--choices has no use for this: got --grid,"),
+        (("--orders", 2, "--steps", 4, "--grid", "cosine"), "--orders has no use for this: got --grid, --steps,"),
+        (("--text", "FILE", "--choices", "FILE"), "--text has no use for this: got --choices,"),
+        (("--text", "FILE", "--split", "valid"), "--text has no use for this: got --split,"),
+        (("--protocol", "md4", "--whole"), "a split has no use for this: got --protocol, --whole, allowed is --split"),
     ],
 )
-def test_steps_are_refused_where_they_would_do_nothing(words, said, subwords, tmp_path, capsys):
+def test_flags_are_refused_where_they_would_do_nothing(words, said, subwords, tmp_path, capsys):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"question": "the", "choices": ["dog", "mat"], "answer": 1}) + "\n")
     code, out, err = command(capsys, "eval", subwords, *(path if word == "FILE" else word for word in words))

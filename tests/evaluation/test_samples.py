@@ -134,9 +134,22 @@ def test_validity():
     assert (found.unique.value, found.unique.of) == (pytest.approx(2 / 3), 3)
     assert (found.novel.value, found.novel.of) == (0.5, 2)
     assert found.valid.error == pytest.approx((4 / 6 * 2 / 6 / 4) ** 0.5)
+    assert Share(1.0, 100).interval == pytest.approx((100 / (100 + 1.96**2), 1.0), abs=1e-4)
     assert Share(1.0, 100).error == pytest.approx(Share(0.0, 100).error) == pytest.approx(0.0098, abs=1e-4)
     assert not balanced_brackets("(]")
     assert not balanced_brackets(")")
+
+
+@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize("p", [0.02, 0.3, 0.5, 0.97])
+def test_the_interval_of_a_share_holds_the_truth(n, p):
+    """By the binomial law itself: all shares of n samples, each with its probability."""
+    held = 0.0
+    for part in range(n + 1):
+        low, high = Share(part / n, n).interval
+        assert 0 <= low <= part / n <= high <= 1
+        held += math.comb(n, part) * p**part * (1 - p) ** (n - part) * (low <= p <= high)
+    assert held > 0.9
 
 
 def test_features_must_fit():

@@ -290,6 +290,7 @@ def test_bench_sample(tmp_path, capsys):
     ("words", "message"),
     [
         (["--steps", "0"], "steps is not positive"),
+        (["--rising"], "nothing rises: got rising without guidance"),
         (["--sampler", "ancestrl"], "did you mean ancestral"),
         (["--label", "3"], "the model has no classes"),
         (["--guidance", "2"], "there is nothing to guide by"),

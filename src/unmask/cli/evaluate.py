@@ -50,13 +50,6 @@ def require_one_rank() -> None:
     )
 
 
-def require_no_steps(what: str, steps: Sequence[int], grid: str) -> None:
-    """What is measured in another way than along a grid must not seem to take one."""
-    flags = {"--steps": bool(steps), "--grid": grid != Evaluation.grid}
-    given = [flag for flag, there in flags.items() if there]
-    require(not given, f"{what} takes no steps", got=" and ".join(given), allowed="neither", do="leave them out")
-
-
 def only_steps(steps: Sequence[int]) -> int | None:
     """Of a text, which has one figure."""
     require(len(steps) < 2, "too many --steps for --text", got=len(steps), allowed="0 or 1", do="ask for one at a time")
@@ -88,12 +81,12 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
     return 0
 
 
-def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, as_json: bool) -> int:
+def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, draws: int, as_json: bool) -> int:
     """Answer the questions of a file."""
     console = Console(quiet=as_json)
     start = time.perf_counter()
     with bar(console, file.name) as progress:
-        path, found = choices(find(model), file, wanted, whole=whole, draws=16, progress=progress)
+        path, found = choices(find(model), file, wanted, whole=whole, draws=draws, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
         print(json.dumps(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole}))

@@ -1,6 +1,6 @@
 """The commands that measure a model: eval, compare, score, frontier, check."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -28,8 +28,8 @@ class EvaluationFlags:
     estimator: Literal["exact-k", "controlled", "paper"] = "exact-k"
     """How masks are drawn: stratified exact-k, the same with a control variate fitted on training data (fewer calls
     for many draws), or the paper's way, which needs many more."""
-    draws: int = 4
-    """Evaluations of a sequence spread over the time axis together."""
+    draws: Annotated[int | None, optional("N")] = None
+    """Evaluations of a sequence spread over the time axis together. Default: 4, and 16 for --choices."""
     repeats: int = 4
     """Independent groups of them, for the error."""
     target_error: Annotated[float | None, optional("BITS")] = None
@@ -47,19 +47,34 @@ class EvaluationFlags:
         """As the library wants it."""
         from unmask.run.evaluate import Evaluation
 
+        given = {} if self.draws is None else {"draws": self.draws}
         return Evaluation(
             split=self.split,
             data=None if self.data is None else str(self.data),
             sequences=self.sequences,
             estimator=self.estimator,
-            draws=self.draws,
             repeats=self.repeats,
             target_error=self.target_error,
             steps=steps,
             grid=self.grid,
             average=not self.raw,
             seed=self.seed,
+            **given,
         )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+_ALWAYS = ("model", "sequences", "raw", "seed", "json")
+_USES = {
+    "text": ("sets", "protocol", "detokeniser", "estimator", "draws", "repeats", "steps", "grid"),
+    "choices": ("whole", "estimator", "draws"),
+    "orders": ("split", "data"),
+    None: ("split", "data", "estimator", "draws", "repeats", "target_error", "steps", "grid"),
+}
+"""What is measured, and the flags that it has a use for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +116,7 @@ class Eval(EvaluationFlags):
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
+        self._require_used()
         from . import evaluate, zero_shot
 
         if self.text is not None or self.choices is not None or self.orders is not None:
@@ -109,12 +125,21 @@ class Eval(EvaluationFlags):
             how = self.evaluation(evaluate.only_steps(self.steps))
             return zero_shot.run(self.model, self.text, self.sets, self.protocol, self.detokeniser, how, self.json)
         if self.choices is not None:
-            evaluate.require_no_steps("--choices", self.steps, self.grid)
-            return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), self.json)
+            draws = 16 if self.draws is None else self.draws
+            return evaluate.run_choices(self.model, self.choices, self.whole, self.evaluation(), draws, self.json)
         if self.orders is not None:
-            evaluate.require_no_steps("--orders", self.steps, self.grid)
             return evaluate.run_orders(self.model, self.evaluation(), self.orders, self.json)
         return evaluate.run(self.model, [self.evaluation(steps) for steps in (None, *self.steps)], self.json)
+
+    def _require_used(self) -> None:
+        """A flag that would be ignored is refused."""
+        from unmask.mistakes import require
+
+        what = next((name for name in _USES if name and getattr(self, name) is not None), None)
+        given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        extra = ", ".join(_flag(name) for name in given if name not in (*_ALWAYS, *_USES[what], what))
+        title, allowed = (_flag(what) if what else "a split"), ", ".join(map(_flag, _USES[what]))
+        require(not extra, f"{title} has no use for this", got=extra, allowed=allowed, do="leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,13 +112,48 @@ def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:
 
 
 def _show(points: list[Point], console: Console) -> None:
+    """As many figures side by side as there is room for, the others below."""
+    columns = {
+        "sampler": [
+            ", ".join([point.sampler, *(f"{option} {value:g}" for option, value in point.options.items())])
+            for point in points
+        ],
+        "steps": [str(point.steps or "") for point in points],
+        "temp.": [f"{point.temperature:g}" if point.calls else "" for point in points],
+        "calls": [f"{point.calls:.1f}" for point in points],
+    }
+    if all(point.temperature == 1 for point in points):
+        del columns["temp."]
     names = list(dict.fromkeys(name for point in points for name in point.values))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("sampler", no_wrap=True)
-    for column in ("steps", "temp.", "calls", *names):
-        table.add_column(column, justify="right", overflow="fold")
-    for point in points:
-        settings = (str(point.steps or ""), f"{point.temperature:g}" if point.calls else "", f"{point.calls:.1f}")
-        name = ", ".join([point.sampler, *(f"{option} {value:g}" for option, value in point.options.items())])
-        table.add_row(name, *settings, *(shown(point.values.get(name)) for name in names))
-    console.print(table)
+    figures = {name: [shown(point.values.get(name)) for point in points] for name in names}
+    for part in _parts(figures, console.width - sum(map(_width, columns.items()))):
+        console.print(_table(columns | part), "")
+
+
+_GAP = 2
+
+
+def _width(column: tuple[str, list[str]]) -> int:
+    """Titles are broken between words."""
+    title, cells = column
+    return max(map(len, (*title.split(), *cells))) + _GAP
+
+
+def _parts(columns: dict[str, list[str]], room: int) -> Iterator[dict[str, list[str]]]:
+    """Columns one after another, so many at once as fit; at least one."""
+    part: dict[str, list[str]] = {}
+    for column in columns.items():
+        if part and sum(map(_width, (*part.items(), column))) > room:
+            yield part
+            part = {}
+        part |= [column]
+    yield part
+
+
+def _table(columns: dict[str, list[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for i, column in enumerate(columns.items()):
+        table.add_column(column[0], justify="right" if i else "left", width=_width(column) - _GAP)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    return table

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mistakes import require
-from .likelihood import Scores, per_unit
+from .likelihood import Z95, Scores, per_unit
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,16 @@ class Share:
             return math.nan
         p = (self.value * self.of + 1) / (self.of + 2)
         return math.sqrt(p * (1 - p) / self.of)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, Wilson's: all p whose own error explains the share, so it stays within 0 and 1."""
+        if not self.of:
+            return math.nan, math.nan
+        z2 = Z95**2 / self.of
+        half = Z95 * math.sqrt((self.value * (1 - self.value) + z2 / 4) / self.of)
+        low, high = ((self.value + z2 / 2 + sign * half) / (1 + z2) for sign in (-1, 1))
+        return max(0.0, min(low, self.value)), min(1.0, max(high, self.value))  # rounding
 
 
 def _share(part: int, of: int) -> Share:

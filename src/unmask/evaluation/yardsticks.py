@@ -135,7 +135,7 @@ def checked_by(checker: Checker, known: Iterable[str]) -> Yardstick:
     def shares(samples: Samples) -> dict[str, Value]:
         found = validity(samples.texts, checker.check, seen, checker.form)
         named = {"valid": found.valid, "unique": found.unique, "novel": found.novel}
-        return {name: Value.with_error(share.value, share.error) for name, share in named.items()}
+        return {name: Value(share.value, *share.interval) for name, share in named.items()}
 
     return shares
 

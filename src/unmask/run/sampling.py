@@ -44,4 +44,6 @@ class Sampling:
             good = isinstance(value, int) and value >= 1
             require(good, f"{name} is not positive", got=value, allowed="an integer >= 1", do="change it")
         known = self.grid is None or self.grid in GRIDS
+        used = self.guidance is not None or not self.rising
+        require(used, "nothing rises", got="rising without guidance", allowed="both, or neither", do="add guidance")
         require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="name one of them")

@@ -37,6 +37,11 @@ class Reading:
     cache: Path = field(default_factory=default_cache)
     """Where fetched files are kept."""
 
+    def __post_init__(self) -> None:
+        if self.image_size is not None and self.image_size < 1:
+            do = "leave it out for images as they are"
+            fail("the side of the images is not positive", got=self.image_size, allowed="an integer >= 1", do=do)
+
 
 Reader = Callable[[list[Path], Reading], Source]
 
@@ -93,9 +98,11 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
     """The source at a path, a folder, a pattern (`data/*.txt`), a known name, or `hub:ID`."""
     reading = reading or Reading()
     if where.startswith("hub:"):
+        _check_kind(where, kind)
         _check_used("hub", reading)
         return named.hub(where.removeprefix("hub:"), column=reading.column or "text")
     if where in NAMES and not Path(where).exists():
+        _check_kind(where, kind)
         _check_used(where, reading)
         return NAMES[where](reading)
     paths = _existing(where)
@@ -113,11 +120,19 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
     return _joined({split: _opened(kind, files, reading) for split, files in named_splits.items()})
 
 
+def _check_kind(name: str, kind: str | None) -> None:
+    """Of what is known by name, where there is nothing to choose."""
+    if kind is not None:
+        do = "leave it out, or give the path of the files"
+        fail(f"{name} is read in its own way", got=f"--kind {kind}", allowed="no --kind", do=do)
+
+
 def _check_used(kind: str, reading: Reading) -> None:
     """A choice that would be ignored is refused."""
     choices, used = ("column", "label_column", "image_size", "grey"), _USES.get(kind, ())
     for name in choices:
-        if (got := getattr(reading, name)) and name not in used:
+        got = getattr(reading, name)
+        if got is not None and got is not False and name not in used:
             allowed = ", ".join(map(_flag, used)) or f"none of {', '.join(map(_flag, choices))}"
             fail(f"{kind} has no use for {_flag(name)}", got=got, allowed=allowed, do="leave it out")
 

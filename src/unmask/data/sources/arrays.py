@@ -116,6 +116,11 @@ def arrays(paths: list[Path], column: str | None, label: str | None) -> Source:
 
 
 def _members(path: Path, column: str | None, label: str | None) -> list[tuple[Stored, Stored | None, str | None]]:
+    if (column or label) and path.suffix == ".npy":
+        got = " and ".join(name for name in (column, label) if name)
+        fail(f"{path} is one array without a name", got=got, allowed="an .npz", do="leave the columns out")
+    if label and not column:
+        fail(f"{path} needs the name of its data", got=label, allowed="both", do="add --column")
     if path.suffix == ".npy":
         return [(Stored(path), None, None)]
     names = [name.removesuffix(".npy") for name in zipfile.ZipFile(path).namelist()]
