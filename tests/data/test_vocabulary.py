@@ -133,6 +133,8 @@ def test_smallest_type():
         (lambda: Integers(4).encode(np.array([1, 4])), r"got 4, allowed is 0\.\.3"),
         (lambda: Integers(4).encode(np.array([-1])), r"got -1, allowed is 0\.\.3"),
         (lambda: Integers(4).encode(np.array([0.5])), "not integers: got float64"),
+        (lambda: Integers(4).encode(np.array([0, -2])), "got -2, allowed is 0..3; shift the values"),
+        (lambda: Integers(4).encode(np.array([0, 4])), "got 4, allowed is 0..3; pass a larger size"),
         (lambda: Integers(4).encode("abc"), "text met a vocabulary of integers"),
         (lambda: Subwords.train(["a"], 100), "got 100, allowed is a size >= 257"),
         (lambda: from_json({"kind": "runes"}), "got runes, allowed is characters, bytes, integers, subwords"),

@@ -86,6 +86,15 @@ def test_the_chosen_token_is_among_its_alternatives(client):
     assert found[2]["probability"] == pytest.approx(everything[rarest], rel=1e-4)
 
 
+@pytest.mark.parametrize(("place", "start"), [(3, 0), (20, 12), (38, 24)])
+def test_alternatives_in_a_long_text_are_those_of_a_window_around_the_place(place, start, client):
+    """The model knows 16 tokens: what lies further away changes nothing."""
+    tokens = [(7 * i) % 4 for i in range(40)]
+    found = asked(client, "alternatives", model="letters", tokens=tokens, place=place)
+    inside = {"tokens": tokens[start : start + 16], "place": place - start}
+    assert found == asked(client, "alternatives", model="letters", **inside)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "last"),
     [

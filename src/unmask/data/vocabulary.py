@@ -160,13 +160,9 @@ class Integers(Vocabulary):
         if not np.issubdtype(content.dtype, np.integer):
             fail("the values are not integers", got=content.dtype, allowed="an integer array", do="convert it first")
         if content.size and not (content.min() >= 0 and content.max() < self.size):
-            wrong = content.min() if content.min() < 0 else content.max()
-            fail(
-                "a value is outside the vocabulary",
-                got=int(wrong),
-                allowed=f"0..{self.size - 1}",
-                do="pass a larger size",
-            )
+            least = int(content.min())
+            got, do = (least, "shift the values") if least < 0 else (int(content.max()), "pass a larger size")
+            fail("a value is outside the vocabulary", got=got, allowed=f"0..{self.size - 1}", do=do)
         return content.astype(self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:

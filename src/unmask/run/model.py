@@ -156,11 +156,10 @@ class Model:
         )
         kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
         streams = Streams(sampling.seed, index.to(self.device)).fork("sample")
-        window = self.facts.shape[0] if len(self.facts.shape) == 1 and not self.rows else None
         grid = GRIDS[kind](sampling.steps)
         name, options = self.sampler(sampling), sampling.options
         yield from self._mixed(
-            trajectory(predict, process, x, grid, streams, name, window=window, fill=self._end, **options)
+            trajectory(predict, process, x, grid, streams, name, window=self.window, fill=self._end, **options)
         )
 
     def _mixed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
@@ -178,6 +177,11 @@ class Model:
     def rows(self) -> bool:
         """Whether the model knows rows of a fixed shape (pictures, molecules) and not running text of any length."""
         return self.network.fixed_shape
+
+    @property
+    def window(self) -> int | None:
+        """The longest running text that the network has seen at once; None for rows and pictures."""
+        return None if self.rows or len(self.facts.shape) > 1 else self.facts.shape[0]
 
     def blank(
         self, count: int, seed: int, *, length: int | None = None, least: int | None = None, most: int | None = None

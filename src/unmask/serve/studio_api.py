@@ -145,9 +145,12 @@ def _step(served: Served, frame: Frame, before: Tensor, now: Tensor) -> dict[str
 
 
 def _alternatives(served: Served, x: Tensor, body: AlternativesBody, halves: Halves) -> list[dict[str, Any]]:
-    model = served.model
+    model, place = served.model, body.place
+    if model.window is not None:  # a longer text is seen from the middle of a window, as far as it reaches
+        start = min(max(place - model.window // 2, 0), max(x.shape[1] - model.window, 0))
+        x, place = x[:, start : start + model.window], place - start
     where = torch.zeros(x.shape, dtype=torch.bool)
-    where.view(1, -1)[0, body.place] = True
+    where.view(1, -1)[0, place] = True
     x, where = x.to(model.device), where.to(model.device)
     share = (x == model.process.mask_id).double().mean().item()
     label, mask_id, family = model.labels(body.label, 1), model.process.mask_id, model.method.family
