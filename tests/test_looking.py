@@ -119,22 +119,22 @@ def test_every_kind_of_result_is_a_line(subwords, tmp_path, capsys):
     question = {"question": "the cat", "choices": ["sat", "log"], "answer": 0}
     (tmp_path / "text.txt").write_text("the dog sat on the mat. " * 20)
     (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
-    few = ("--draws", "1", "--repeats", "2", "--sequences", "2", "--json")
+    few = ("--draws", "1", "--repeats", "2")
     for words in (
-        (),
-        ("--steps", "4"),
+        few,
+        (*few, "--steps", "4"),
         ("--orders", "2"),
-        ("--choices", tmp_path / "q.jsonl"),
-        ("--text", tmp_path / "text.txt"),
+        ("--choices", tmp_path / "q.jsonl", "--draws", "1"),
+        (*few, "--text", tmp_path / "text.txt"),
     ):
-        code, _, err = command(capsys, "eval", folder, *few, *words)
+        code, _, err = command(capsys, "eval", folder, *words, "--sequences", "2", "--json")
         assert code == 0, err
-    found = evaluations(folder)
+    found = [one.line for one in evaluations(Run.open(folder))]
     assert len(found) == len(list((folder / "evals").glob("*.json"))) == 5
     for words in ("test: ", "test, 4 steps: ", "test, 2 orders: ", "q.jsonl: accuracy", "text.txt: perplexity"):
         assert any(line.startswith(words) for line in found), words
     (folder / "evals" / "a.json").write_text('{"accuracy": "high"}')
-    assert evaluations(folder)[0] == "a.json: a result of another kind"
+    assert evaluations(Run.open(folder))[0].line == "a.json: a result of another kind"
 
 
 # ---------------------------------------------------------------------------------------------- pictures

@@ -87,12 +87,35 @@ def test_an_export_of_an_export_says_the_same(model, tmp_path):
         assert (again.folder / name).read_bytes() == (model / name).read_bytes()
 
 
-def test_the_card_names_what_matters_and_no_path(letters, tmp_path):
+def test_the_card_has_no_figures_of_other_weights(letters, tmp_path, capsys):
+    """What was measured of an earlier checkpoint stays with it."""
+    run = shutil.copytree(letters, tmp_path / "run", ignore=shutil.ignore_patterns("evals"))
+    assert main(["eval", str(run), "--draws", "1", "--repeats", "2", "--sequences", "4", "--json"]) == 0
+    (kept,) = (path for path in (run / "evals").glob("*.json") if "checkpoint" in json.loads(path.read_text()))
+    document = json.loads(kept.read_text())
+    kept.write_text(json.dumps(document | {"checkpoint": "step-00000007"}))
+    assert "Measured" not in (export(find(run), tmp_path / "m").folder / "README.md").read_text()
+    kept.write_text(json.dumps(document | {"average": False}))
+    assert "Measured" not in (export(find(run), tmp_path / "m").folder / "README.md").read_text()
+    assert "- test: " in (export(find(run), tmp_path / "m", average=False).folder / "README.md").read_text()
+    kept.write_text(json.dumps(document | {"checkpoint": "step-00000007"}))
+    capsys.readouterr()
+    assert main(["info", str(run)]) == 0
+    assert "bits per token, the first 4 of" in (out := " ".join(capsys.readouterr().out.split()))
+    assert "sequences, of step-00000007" in out
+
+
+def test_the_card_names_what_matters_and_no_path(letters, tmp_path, capsys):
     assert main(["eval", str(letters), "--draws", "1", "--repeats", "2", "--sequences", "4", "--json"]) == 0
     card = (export(find(letters), tmp_path / "letters").folder / "README.md").read_text()
     for words in ("MD4", "Transformer: layers 1", "8 characters", "200 steps of 32", "± ", "unmask sample letters"):
         assert words in card
     assert "- test: " in card  # the evaluation
+    again = export(find(tmp_path / "letters"), tmp_path / "again").folder
+    assert "- test: " in (again / "README.md").read_text()
+    capsys.readouterr()
+    assert main(["info", str(again)]) == 0
+    assert "evaluations     test: " in capsys.readouterr().out
     assert str(letters.parent) not in "".join(p.read_text(errors="replace") for p in (tmp_path / "letters").iterdir())
 
 

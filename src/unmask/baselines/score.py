@@ -76,6 +76,6 @@ class SEDD(Drawn):
         self.family = MASKED if config.constrained else SCORES
 
     def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
-        """The same draws, charged by the score entropy."""
+        """The same draws, charged by the score entropy. Of steps: those of `ancestral`, not of `analytic`."""
         estimator = super().bound(name, steps, fit)
         return ScoreEntropy(estimator) if self.family is SCORES else estimator

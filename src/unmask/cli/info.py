@@ -48,7 +48,9 @@ def run(target: str, examples: int, as_json: bool) -> int:
 
 
 def _of_run(run_: Run) -> tuple[dict[str, Any], Rows]:
-    history, measured, kept = History.of(run_), evaluations(run_.folder), checkpoints(run_)
+    history, kept, now = History.of(run_), checkpoints(run_), run_.identity
+    found = evaluations(run_)
+    measured = [one.line if one.checkpoint == now else f"{one.line}, of {one.checkpoint}" for one in found]
     bits = history.held_out
     name = shlex.quote(str(run_.folder))
     following = [f"unmask sample {name}", f"unmask eval {name}", f"unmask export {name} models/NAME"] if kept else []
@@ -74,6 +76,7 @@ def _of_model(model: ModelFolder) -> tuple[dict[str, Any], Rows]:
         "weights": ", ".join(said[key] for key in ("weights", "dtype") if key in said),
         "progress": f"step {said['step']} of {said['steps']}" if "step" in said and "steps" in said else "",
         "held-out bound": said.get("held_out", ""),
+        "evaluations": said.get("measured", ""),
     }
     return {"kind": "model", "about": said}, rows
 

@@ -1,7 +1,5 @@
 """README.md of an exported model: what a person who finds it wants to know."""
 
-from collections.abc import Sequence
-
 from .describe import Description
 
 _HEAD = """\
@@ -14,8 +12,8 @@ tags:
 """
 
 
-def card(name: str, about: dict[str, str], found: Description, measured: Sequence[str]) -> str:
-    """The card; `about` is what is written beside the weights, `measured` a line for each evaluation."""
+def card(name: str, about: dict[str, str], found: Description) -> str:
+    """The card; `about` is what is written beside the weights."""
     rows = {
         "method": found.method,
         "network": found.network,
@@ -29,7 +27,7 @@ def card(name: str, about: dict[str, str], found: Description, measured: Sequenc
         "held-out bound": about.get("held_out", ""),
     }
     table = "\n".join(f"| {key} | {_cell(value)} |" for key, value in rows.items() if value)
-    figures = "\n".join(f"- {line}" for line in measured)
+    figures = "\n".join(f"- {line}" for line in about.get("measured", "").splitlines())
     parts = [
         _HEAD.format(tag=found.method.split(":")[0].lower()),
         f"# {name.rsplit('/', 1)[-1]}\n\nA masked diffusion model made by unmask.\n",

@@ -48,20 +48,26 @@ def export(
             raise OSError(f"{out} could not be written: {str(error).splitlines()[0]}") from None
         shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # the library keeps its files to their owner
         with written_whole(partial / CARD, "w") as file:
-            file.write(card(name or out.resolve().name, about, found, evaluations(source.folder)))
+            file.write(card(name or out.resolve().name, about, found))
     return Exported(out, out)
 
 
 def _about(source: ModelFolder, average: bool, best: bool) -> dict[str, str]:
-    """Where the weights come from; what an export was told of them stays true of its copy."""
-    if isinstance(source, Exported):
-        return source.about()
-    about = {"weights": "averaged" if average else "plain"}
+    """Where the weights come from and what was measured of them; what an export was told stays true of its copy."""
+    about, chosen = source.about() if isinstance(source, Exported) else {}, source.identity
     if isinstance(source, Run):
-        step = int(source.chosen(best).name.removeprefix("step-"))
-        history = History.of(source, step)
-        about |= {"step": str(step), "steps": str(history.steps)}
-        if history.held_out is not None:
-            bits = history.held_out
-            about["held_out"] = f"{bits.mean:.4f} ± {bits.error:.4f} bits per token at step {history.held_out_step:,}"
+        about, chosen = _about_run(source, average, best), source.chosen(best).name
+    own = [one.line for one in evaluations(source) if (one.checkpoint, one.average) == (chosen, average)]
+    measured = "\n".join([*about.pop("measured", "").splitlines(), *own])
+    return about | ({"measured": measured} if measured else {})
+
+
+def _about_run(run: Run, average: bool, best: bool) -> dict[str, str]:
+    """How far it was, and the last bound that training took."""
+    step = int(run.chosen(best).name.removeprefix("step-"))
+    history = History.of(run, step)
+    about = {"weights": "averaged" if average else "plain", "step": str(step), "steps": str(history.steps)}
+    if history.held_out is not None:
+        bits = history.held_out
+        about["held_out"] = f"{bits.mean:.4f} ± {bits.error:.4f} bits per token at step {history.held_out_step:,}"
     return about

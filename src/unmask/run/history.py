@@ -7,7 +7,7 @@ from typing import Any
 
 from ..files import read_json
 from ..training import Bits, checkpoint
-from .folder import EVALS, Run
+from .folder import EVALS, ModelFolder, Run
 
 Document = dict[str, Any]
 
@@ -45,13 +45,26 @@ _LAST = 50
 """Steps whose loss is averaged."""
 
 
-def evaluations(folder: Path) -> list[str]:
-    """The results below a folder's evals, a line each."""
-    return [_line(path) for path in sorted((folder / EVALS).glob("*.json"))]
+@dataclass(frozen=True)
+class Measured:
+    """A result, and which weights it is of."""
+
+    line: str
+    checkpoint: str | None
+    average: bool | None
 
 
-def _line(path: Path) -> str:
+def evaluations(model: ModelFolder) -> list[Measured]:
+    """The results that are kept of a model."""
+    return [_measured(path) for path in sorted((model.results / EVALS).glob("*.json"))]
+
+
+def _measured(path: Path) -> Measured:
     document = read_json(path)
+    return Measured(_line(path, document), document.get("checkpoint"), document.get("average"))
+
+
+def _line(path: Path, document: Document) -> str:
     try:
         return next(sentence for key, sentence in SENTENCES.items() if key in document)(document)
     except (StopIteration, KeyError, TypeError, ValueError):  # of another version, or changed by hand
