@@ -146,11 +146,11 @@ def test_the_first_few_do_not_replace_all(run, tmp_path):
     assert path.read_bytes() == before
     assert len(list((run.results / "evals" / every.name).glob("part-*.npz"))) == 2
     assert evaluate.evaluate(run, Evaluation("train", draws=1, repeats=2, sequences=10**6)).name == every.name
-    first, whole = sorted(evaluations(run.folder), key=len, reverse=True)
+    first, whole = sorted((one.line for one in evaluations(run)), key=len, reverse=True)
     assert first.endswith(f"bits per token, the first 4 of {every.of} sequences")
     assert whole.endswith("bits per token")
     question = json.dumps({"question": "the cat", "choices": ["sat", "log"], "answer": 0})
     (tmp_path / "q.jsonl").write_text("\n".join([question] * 3))
     kept = {zero_shot.choices(run, tmp_path / "q.jsonl", how, whole=False, draws=1)[0] for how in (wanted, FEW)}
     assert [json.loads(path.read_text())["questions"] for path in sorted(kept)] == [2, 3]
-    assert any(line.endswith("the first 2 of 3 questions") for line in evaluations(run.folder))
+    assert any(one.line.endswith("the first 2 of 3 questions") for one in evaluations(run))
