@@ -41,13 +41,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "text_sets": (likelihoods.text_sets, ("text/books", "text/books-counts")),
     "text_record": (likelihoods.text_record, ("text/*min-*",)),
     "text_experiments": (likelihoods.text_experiments, ("text/try-*",)),
-    "highlights": (
-        overview.highlights,
-        (
-            *("speedrun/chars-10min-0", "genmd4/genmd4-2300-0", "genmd4/md4-2300-0", "grids_digits"),
-            *("cifar10/md4-10min-0", "text/books", "text/books-counts", "other_data/chorales", "other_data/validity"),
-        ),
-    ),
+    "highlights": (overview.highlights, overview.NEEDED),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),
     "shipped_digits": (models.shipped_bound, ("shipped_digits",)),
     "shipped_writing": (models.shipped_writing, ("shipped_demo",)),

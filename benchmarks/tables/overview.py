@@ -1,73 +1,95 @@
 """The README's table: one line per finding."""
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from .form import with_error
 
 Result = dict[str, Any]
+Row = tuple[str, str, str]
+"""What was asked, the figure, and the section that explains it."""
 
 
-def highlights(
-    record: Result,
-    learned: Result,
-    plain: Result,
-    grids: Result,
-    pixels: Result,
-    text: Result,
-    counts: Result,
-    chorales: Result,
-    valid: Result,
-) -> str:
-    """What was asked, the figure, and where it is explained."""
-    rows = (
-        (
-            f"text8, {record['budget_s'] / 60:.0f} minutes of one GPU ({record['device']})",
-            f"{with_error(record['result']['bits_per_character'])} bits per character of the whole test split",
-            "text8-in-ten-minutes",
-        ),
-        (
-            f"MD4 and GenMD4 on text8 after {learned['steps']:,} steps each",
-            " and ".join(with_error(r["result"]["bits_per_character"]) for r in (plain, learned)),
-            "md4-and-genmd4-on-text8",
-        ),
-        (
-            "digits in 8 steps: uniform and cosine grid",
-            " and ".join(with_error(_first(grids, way)["frechet"], 2) for way in ("uniform", "cosine")) + " (Fréchet)",
-            "schedules-and-grids",
-        ),
-        (
-            f"CIFAR-10, the paper's U-Net, {pixels['budget_s'] / 60:.0f} minutes",
-            f"{with_error(pixels['result']['bits_per_dimension'])} bits per dimension of the whole test split",
-            "cifar-10-in-ten-minutes",
-        ),
-        (
-            "GPT-2 size, ten minutes of books: bits per token of a book it has not read, and of the best n-gram model",
-            " and ".join(with_error(figure) for figure in _held_out(text, counts)),
-            "a-gpt-2-of-books",
-        ),
-        (
-            "Bach's chorales: bits per note, and those of the best n-gram model",
-            " and ".join(with_error(figure) for figure in _beside(chorales["groups"]["all"])),
-            "other-data",
-        ),
-        ("molecules", f"{valid['valid']['value']:.1%} valid, {valid['novel']['value']:.1%} of them new", "other-data"),
-    )
+def highlights(*results: Result) -> str:
+    """The rows, each from its own results."""
+    given = iter(results)
+    rows = [make(*islice(given, len(names))) for make, names in ROWS]
     lines = [f"| [{what}](docs/results.md#{where}) | {figure} |" for what, figure, where in rows]
     return "\n".join(["| what | figure |", "|---|---|", *lines])
 
 
-def _first(grids: Result, grid: str) -> Result:
+def _text8(record: Result) -> Row:
+    return (
+        f"text8, {record['budget_s'] / 60:.0f} minutes of one GPU ({record['device']})",
+        f"{with_error(record['result']['bits_per_character'])} bits per character of the whole test split",
+        "text8-in-ten-minutes",
+    )
+
+
+def _methods(learned: Result, plain: Result) -> Row:
+    return (
+        f"MD4 and GenMD4 on text8 after {learned['steps']:,} steps each",
+        " and ".join(with_error(r["result"]["bits_per_character"]) for r in (plain, learned)),
+        "md4-and-genmd4-on-text8",
+    )
+
+
+def _digits(grids: Result) -> Row:
     """The fewest steps with a class, linear schedule."""
-    rows = [r for r in grids["rows"] if r["conditional"] and r["way"] == f"linear, {grid} grid"]
-    return min(rows, key=lambda r: r["steps"])
+    rows = [r for r in grids["rows"] if r["conditional"]]
+    first = [
+        min((r for r in rows if r["way"] == f"linear, {grid} grid"), key=lambda r: r["steps"])
+        for grid in ("uniform", "cosine")
+    ]
+    figure = " and ".join(with_error(row["frechet"], 2) for row in first)
+    return f"digits in {first[0]['steps']} steps: uniform and cosine grid", f"{figure} (Fréchet)", "schedules-and-grids"
 
 
-def _held_out(text: Result, counts: Result) -> tuple[Result, Result]:
-    """The bound of continuous time, and the bits of the best counts."""
+def _pixels(record: Result) -> Row:
+    return (
+        f"CIFAR-10, the paper's U-Net, {record['budget_s'] / 60:.0f} minutes",
+        f"{with_error(record['result']['bits_per_dimension'])} bits per dimension of the whole test split",
+        "cifar-10-in-ten-minutes",
+    )
+
+
+def _books(text: Result, counts: Result) -> Row:
     (own,) = (bound for bound in text["held_out"] if bound["steps"] is None)
-    return own["bits_per_token"], min(counts["sets"]["held out"], key=lambda n: n["mean"])
+    return (
+        "GPT-2 size, ten minutes of books: bits per token of a book it has not read, and of the best n-gram model",
+        _beside(own["bits_per_token"], counts["sets"]["held out"]),
+        "a-gpt-2-of-books",
+    )
 
 
-def _beside(group: Result) -> tuple[Result, Result]:
-    """The model's bits, and those of the best counts."""
-    return group["bits_per_token"], min(group["n_grams"], key=lambda n: n["mean"])
+def _chorales(result: Result) -> Row:
+    group = result["groups"]["all"]
+    return (
+        "Bach's chorales: bits per note, and those of the best n-gram model",
+        _beside(group["bits_per_token"], group["n_grams"]),
+        "other-data",
+    )
+
+
+def _molecules(valid: Result) -> Row:
+    shares = f"{valid['valid']['value']:.1%} valid, {valid['novel']['value']:.1%} of them new"
+    return "molecules", shares, "other-data"
+
+
+def _beside(figure: Result, orders: list[Result]) -> str:
+    """A model's bits, and those of the best counts."""
+    return " and ".join(map(with_error, (figure, min(orders, key=lambda n: n["mean"]))))
+
+
+ROWS: tuple[tuple[Callable[..., Row], tuple[str, ...]], ...] = (
+    (_text8, ("speedrun/chars-10min-0",)),
+    (_methods, ("genmd4/genmd4-2300-0", "genmd4/md4-2300-0")),
+    (_digits, ("grids_digits",)),
+    (_pixels, ("cifar10/md4-10min-0",)),
+    (_books, ("text/books", "text/books-counts")),
+    (_chorales, ("other_data/chorales",)),
+    (_molecules, ("other_data/validity",)),
+)
+"""How each is made, and from which results."""
+NEEDED = tuple(name for _, names in ROWS for name in names)

@@ -15,6 +15,11 @@ def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
         fail(what, got=got, allowed=allowed, do=do)
 
 
+def flag(field: str) -> str:
+    """How a user writes the name of a field."""
+    return f"--{field.replace('_', '-')}"
+
+
 def extra(module: str, name: str, purpose: str) -> Any:
     """Import a module of an optional extra, or say which one to install."""
     try:

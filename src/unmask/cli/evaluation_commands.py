@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from unmask.mistakes import flag, require
+
 from .flags import MODEL, optional
 
 if TYPE_CHECKING:
@@ -61,10 +63,6 @@ class EvaluationFlags:
             seed=self.seed,
             **given,
         )
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 _ALWAYS = ("model", "sequences", "raw", "seed", "json")
@@ -133,12 +131,10 @@ class Eval(EvaluationFlags):
 
     def _require_used(self) -> None:
         """A flag that would be ignored is refused."""
-        from unmask.mistakes import require
-
         what = next((name for name in _USES if name and getattr(self, name) is not None), None)
         given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
-        extra = ", ".join(_flag(name) for name in given if name not in (*_ALWAYS, *_USES[what], what))
-        title, allowed = (_flag(what) if what else "a split"), ", ".join(map(_flag, _USES[what]))
+        extra = ", ".join(flag(name) for name in given if name not in (*_ALWAYS, *_USES[what], what))
+        title, allowed = (flag(what) if what else "a split"), ", ".join(map(flag, _USES[what]))
         require(not extra, f"{title} has no use for this", got=extra, allowed=allowed, do="leave it out")
 
 

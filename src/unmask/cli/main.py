@@ -8,6 +8,8 @@ from typing import Protocol
 
 import tyro
 
+from unmask.mistakes import flag
+
 from . import terminal
 from .data_commands import DataInfo, Prepare
 from .evaluation_commands import Check, Compare, Eval, Frontier, Score
@@ -94,7 +96,7 @@ def _run_with_settings(name: str, argv: list[str]) -> int:
 
             print(train.help_text())
             return 0
-    flags = {f"--{field.name.replace('_', '-')}" for field in fields(COMMANDS[name])}  # type: ignore[arg-type]
+    flags = {flag(field.name) for field in fields(COMMANDS[name])}  # type: ignore[arg-type]
     own, settings = _split(argv, flags)
     command = replace(_parse([name, *own]), settings=tuple(settings))  # type: ignore[type-var]
     return command.run() or 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...mistakes import fail
+from ...mistakes import fail, flag
 from .. import files
 from . import arrays, images, named, text
 from .source import Part, Piece, Source
@@ -133,12 +133,8 @@ def _check_used(kind: str, reading: Reading) -> None:
     for name in choices:
         got = getattr(reading, name)
         if got is not None and got is not False and name not in used:
-            allowed = ", ".join(map(_flag, used)) or f"none of {', '.join(map(_flag, choices))}"
-            fail(f"{kind} has no use for {_flag(name)}", got=got, allowed=allowed, do="leave it out")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            allowed = ", ".join(map(flag, used)) or f"none of {', '.join(map(flag, choices))}"
+            fail(f"{kind} has no use for {flag(name)}", got=got, allowed=allowed, do="leave it out")
 
 
 def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
