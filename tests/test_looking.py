@@ -134,7 +134,11 @@ def test_every_kind_of_result_is_a_line(subwords, tmp_path, capsys):
     for words in ("test: ", "test, 4 steps: ", "test, 2 orders: ", "q.jsonl: accuracy", "text.txt: perplexity"):
         assert any(line.startswith(words) for line in found), words
     (folder / "evals" / "a.json").write_text('{"accuracy": "high"}')
-    assert evaluations(Run.open(folder))[0].line == "a.json: a result of another kind"
+    (folder / "evals" / "b.json").write_text("[1, 2]")
+    strange = [f"{name}: a result of another kind" for name in ("a.json", "b.json")]
+    assert [one.line for one in evaluations(Run.open(folder))[:2]] == strange
+    code, out, _ = command(capsys, "info", folder, "--json")
+    assert (code, json.loads(out)["evaluations"][:2]) == (0, strange)
 
 
 # ---------------------------------------------------------------------------------------------- pictures

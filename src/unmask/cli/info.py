@@ -50,7 +50,7 @@ def run(target: str, examples: int, as_json: bool) -> int:
 def _of_run(run_: Run) -> tuple[dict[str, Any], Rows]:
     history, kept, now = History.of(run_), checkpoints(run_), run_.identity
     found = evaluations(run_)
-    measured = [one.line if one.checkpoint == now else f"{one.line}, of {one.checkpoint}" for one in found]
+    measured = [one.line if one.checkpoint in (None, now) else f"{one.line}, of {one.checkpoint}" for one in found]
     bits = history.held_out
     name = shlex.quote(str(run_.folder))
     following = [f"unmask sample {name}", f"unmask eval {name}", f"unmask export {name} models/NAME"] if kept else []

@@ -60,7 +60,8 @@ def evaluations(model: ModelFolder) -> list[Measured]:
 
 
 def _measured(path: Path) -> Measured:
-    document = read_json(path)
+    found = read_json(path)
+    document = found if isinstance(found, dict) else {}
     return Measured(_line(path, document), document.get("checkpoint"), document.get("average"))
 
 
