@@ -1,10 +1,9 @@
 """Configurations ↔ JSON: plain dataclasses in, a readable document out, and back with every mistake named."""
 
-import difflib
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from .mistakes import fail
+from .mistakes import fail, nearest
 
 
 def to_json(config: Any) -> Any:
@@ -29,9 +28,8 @@ def from_json(kind: Any, document: Any) -> Any:
     known = get_type_hints(cls)
     for name in document:
         if name != "kind" and name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else "remove it"
-            fail(f"{cls.__name__} has no field {name!r}", got=name, allowed=", ".join(known), do=hint)
+            do = nearest(name, known, "remove it")
+            fail(f"{cls.__name__} has no field {name!r}", got=name, allowed=", ".join(known), do=do)
     return cls(**{name: from_json(known[name], value) for name, value in document.items() if name != "kind"})
 
 

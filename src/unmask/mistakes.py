@@ -1,6 +1,8 @@
 """How unmask tells a user what is wrong: one sentence with what, got, allowed, and what to do."""
 
+import difflib
 import importlib
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 
@@ -18,6 +20,12 @@ def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
 def flag(field: str) -> str:
     """How a user writes the name of a field."""
     return f"--{field.replace('_', '-')}"
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What to do about a name that is none of the known: those that were probably meant, else something else."""
+    near = difflib.get_close_matches(name, list(known), 3)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def extra(module: str, name: str, purpose: str) -> Any:

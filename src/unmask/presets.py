@@ -5,14 +5,13 @@ The paper's settings follow App. J as printed: continuous-time loss with antithe
 wide, as in the code base whose layers, heads and widths it adopts.
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from .baselines import BASELINES
 from .data import Plan
-from .mistakes import fail
+from .mistakes import fail, nearest
 from .networks import Conditioning, TransformerConfig, UNetConfig, UViTConfig
 from .run import SIZES, NetworkConfig, RunConfig, quick_training, with_method
 from .training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
@@ -243,7 +242,6 @@ PRESETS: dict[str, Callable[[], Preset]] = {
 def find(name: str) -> Preset:
     """A preset by its name."""
     if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, 3, 0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else "unmask train --help lists them"
-        fail("unknown preset", got=name, allowed=", ".join(PRESETS), do=hint)
+        do = nearest(name, PRESETS, "unmask train --help lists them")
+        fail("unknown preset", got=name, allowed=", ".join(PRESETS), do=do)
     return PRESETS[name]()

@@ -1,7 +1,6 @@
 """`unmask train`: the configuration from a preset or the data, fields set one by one, progress, and a clean end."""
 
 import contextlib
-import difflib
 import io
 import json
 import math
@@ -21,7 +20,7 @@ from unmask import presets
 from unmask.configs import to_json
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
-from unmask.mistakes import fail
+from unmask.mistakes import fail, nearest
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
 from unmask.run.config import METHODS, method_name
@@ -80,9 +79,8 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
         name = word.split("=")[0].replace("_", "-")
         if name.startswith("--") and name not in known:
             _check_owner(name, config)
-            near = difflib.get_close_matches(name, [*known, *_OWN_FLAGS], 3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "unmask train --help lists them"
-            fail("unknown field", got=name, allowed="a field of the configuration", do=hint)
+            do = nearest(name, [*known, *_OWN_FLAGS], "unmask train --help lists them")
+            fail("unknown field", got=name, allowed="a field of the configuration", do=do)
     with one_line():
         arguments = list(settings)
         changed: RunConfig = tyro.cli(RunConfig, default=config, args=arguments, prog="unmask train", config=_FIELDS)

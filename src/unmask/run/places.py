@@ -1,10 +1,9 @@
 """A model is found by name or path: a run, an exported model, a shipped one, or one of the hub."""
 
-import difflib
 import os
 from pathlib import Path
 
-from ..mistakes import fail
+from ..mistakes import fail, nearest
 from . import hub
 from .folder import CHECKPOINTS, CONFIG, WEIGHTS, Exported, ModelFolder, Run
 
@@ -39,14 +38,13 @@ def find(model: Path | str) -> ModelFolder:
 def opened(folder: Path) -> ModelFolder:
     """The run or the exported model in a folder."""
     if not (folder / CONFIG).exists():
-        near = difflib.get_close_matches(str(folder), shipped(), 1)
         fail(
             f"{folder} is not a run or a model",
             got="no config.json in it" if folder.is_dir() else "no such folder",
             allowed=", ".join(
                 ["a folder made by unmask train or unmask export", f"{hub.PREFIX}OWNER/NAME", *shipped()]
             ),
-            do=f"did you mean {near[0]}?" if near else "check the path",
+            do=nearest(str(folder), shipped(), "check the path"),
         )
     if (folder / WEIGHTS).exists() or (folder / WEIGHTS).is_symlink():
         return Exported(folder, folder)

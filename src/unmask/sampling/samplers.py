@@ -1,13 +1,12 @@
 """All samplers by name, with what each does to the law, and what it needs."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ..core import Process, Schedule
-from ..mistakes import fail, require
+from ..mistakes import fail, nearest, require
 from . import adaptive, ancestral, hitting, order, remask, scores, uniform
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
@@ -126,9 +125,12 @@ SAMPLERS: dict[str, Sampler] = {
 def find(name: str) -> Sampler:
     """By name, or one line with the nearest."""
     if name not in SAMPLERS:
-        near = difflib.get_close_matches(name, SAMPLERS, 1)
-        do = f"did you mean {near[0]}?" if near else "see unmask samplers"
-        fail("unknown sampler", got=name, allowed=", ".join(SAMPLERS), do=do)
+        fail(
+            "unknown sampler",
+            got=name,
+            allowed=", ".join(SAMPLERS),
+            do=nearest(name, SAMPLERS, "see unmask samplers"),
+        )
     return SAMPLERS[name]
 
 
