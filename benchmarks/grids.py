@@ -197,7 +197,7 @@ def judged(read: Read, real: Features, asked: NDArray[np.int64] | None) -> dict[
     value, error = jackknife(lambda x: frechet(x, real), read.features, groups=GROUPS)
     kernel = [squared_mmd(part, real[:REFERENCE]) for part in np.array_split(read.features, GROUPS)]
     found: dict[str, Any] = {
-        "frechet": {"mean": value, "error": error},
+        "frechet": {"mean": float(value), "error": float(error)},
         "kernel": {"mean": float(np.mean(kernel)), "error": float(np.std(kernel, ddof=1) / GROUPS**0.5)},
     }
     if asked is not None:

@@ -93,6 +93,18 @@ def test_links_lead_somewhere(document):
         assert (document.parent / target).exists(), target
 
 
+def slug(heading):
+    """The anchor that a heading gets where the documents are read."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_anchors_are_headings(document):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
+        page = (document.parent / target if target else document).read_text()
+        assert anchor in map(slug, re.findall(r"^#+ (.+)$", page, re.MULTILINE)), (target, anchor)
+
+
 def test_names_in_the_maths_page_exist():
     """Every `module.name` or `Class.method` in the page's first table is real."""
     import importlib

@@ -42,6 +42,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "text_record": (likelihoods.text_record, ("text/*min-*",)),
     "text_experiments": (likelihoods.text_experiments, ("text/try-*",)),
     "highlights": (overview.highlights, overview.NEEDED),
+    "contents": (overview.contents, overview.NEEDED),
     "shipped_demo": (models.shipped_bound, ("shipped_demo",)),
     "shipped_digits": (models.shipped_bound, ("shipped_digits",)),
     "shipped_writing": (models.shipped_writing, ("shipped_demo",)),

@@ -1,14 +1,22 @@
 """What all tables share."""
 
+import math
 from typing import Any
 
 
 def source(result: dict[str, Any]) -> str:
     """Where the figures come from."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    return f"`{result['command']}`, seed {result['seed']}, {versions}, {result['device']}, {result['date']}."
+    taken = "" if result["duration_s"] is None else f"{result['duration_s']:,.0f} s, "
+    return f"`{result['command']}`, seed {result['seed']}, {versions}, {result['device']}, {taken}{result['date']}."
 
 
 def with_error(figure: dict[str, float], digits: int = 3, scale: float = 1.0) -> str:
     """A mean with its standard error."""
     return f"{scale * figure['mean']:.{digits}f} ± {scale * figure['error']:.{digits}f}"
+
+
+def share(value: float, error: float) -> str:
+    """A share with its standard error in percent, with as many digits as the error needs."""
+    digits = max(1, -math.floor(math.log10(error)) - 2)
+    return f"{value:.{digits}%} ± {error:.{digits}%}"

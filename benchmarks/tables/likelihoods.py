@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .form import source, with_error
+from .form import share, source, with_error
 
 
 def evaluations(*results: dict[str, Any]) -> str:
@@ -23,7 +23,7 @@ def evaluations(*results: dict[str, Any]) -> str:
 def questions(result: dict[str, Any]) -> str:
     """One row."""
     found = result["result"]
-    rates = [f"{found[f'accuracy{by}']:.1%} ± {found[f'error{by}']:.1%}" for by in ("", "_per_byte")]
+    rates = [share(found[f"accuracy{by}"], found[f"error{by}"]) for by in ("", "_per_byte")]
     lines = [
         "| questions | accuracy | per byte | seconds per question |",
         "|---" * 4 + "|",
@@ -176,7 +176,7 @@ def text_sets(result: dict[str, Any], counts: dict[str, Any]) -> str:
             f"| {with_error(best)} (n = {best['order']}) | {with_error(orders[0])} |"
         )
     asked = result["questions"]
-    rates = [f"{asked[f'accuracy{by}']:.1%} ± {asked[f'error{by}']:.1%}" for by in ("", "_per_byte")]
+    rates = [share(asked[f"accuracy{by}"], asked[f"error{by}"]) for by in ("", "_per_byte")]
     note = f"{asked['questions']:,} questions: {rates[0]} answered rightly, {rates[1]} by likelihood per byte."
     return "\n".join([*lines, "", note, "", source(result), source(counts)])
 

@@ -1,22 +1,27 @@
-"""The README's table: one line per finding."""
+"""One line per finding, for the README and for the head of the page that explains them."""
 
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from .form import with_error
+from .form import share, with_error
 
 Result = dict[str, Any]
 Row = tuple[str, str, str]
 """What was asked, the figure, and the section that explains it."""
 
 
-def highlights(*results: Result) -> str:
-    """The rows, each from its own results."""
+def highlights(*results: Result, page: str = "docs/results.md") -> str:
+    """The rows, each from its own results, with links to their sections of the page."""
     given = iter(results)
     rows = [make(*islice(given, len(names))) for make, names in ROWS]
-    lines = [f"| [{what}](docs/results.md#{where}) | {figure} |" for what, figure, where in rows]
+    lines = [f"| [{what}]({page}#{where}) | {figure} |" for what, figure, where in rows]
     return "\n".join(["| what | figure |", "|---|---|", *lines])
+
+
+def contents(*results: Result) -> str:
+    """The same at the head of the page itself."""
+    return highlights(*results, page="")
 
 
 def _text8(subwords: Result, characters: Result) -> Row:
@@ -74,8 +79,8 @@ def _chorales(result: Result) -> Row:
 
 
 def _molecules(valid: Result) -> Row:
-    shares = f"{valid['valid']['value']:.1%} valid, {valid['novel']['value']:.1%} of them new"
-    return "molecules", shares, "other-data"
+    good, new = (share(valid[name]["value"], valid[name]["error"]) for name in ("valid", "novel"))
+    return "molecules", f"{good} valid, {new} of them new", "other-data"
 
 
 def _beside(figure: Result, orders: list[Result]) -> str:

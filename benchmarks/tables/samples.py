@@ -5,24 +5,22 @@ from typing import Any
 from unmask.evaluation.yardsticks import Value
 from unmask.run.frontier import shown
 
-from .form import source, with_error
+from .form import share, source, with_error
 
 
 def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dict[str, Any]) -> str:
     """What samples are judged by, and the same of something else beside it."""
-    shares = [
-        f"{name} {valid[name]['value']:.1%} ± {valid[name]['error']:.1%}" for name in ("valid", "unique", "novel")
-    ]
+    shares = [f"{name} {share(valid[name]['value'], valid[name]['error'])}" for name in ("valid", "unique", "novel")]
     judged = proteins["sampled"]["judged"]
     notes = {name: chorales["sampled"][name] for name in ("as_bach", "as_another")}
-    same = {name: f"{share['mean']:.1%} ± {share['error']:.1%}" for name, share in notes.items()}
+    same = {name: share(found["mean"], found["error"]) for name, found in notes.items()}
     lines = [
         "| samples | figure | beside it |",
         "|---" * 3 + "|",
         f"| {valid['valid']['of']:,} molecules | {', '.join(shares)} | |",
         *(
-            f"| {proteins['sampled']['samples']:,} proteins: {name} | {judged['samples'][name]['value']:.3f} "
-            f"| held out: {judged['held out'][name]['value']:.3f} |"
+            f"| {proteins['sampled']['samples']:,} proteins: {name} | {shown(Value(**judged['samples'][name]))} "
+            f"| held out: {shown(Value(**judged['held out'][name]))} |"
             for name in judged["samples"]
         ),
         f"| {chorales['sampled']['samples']:,} harmonised melodies: notes that are Bach's own | {same['as_bach']} "

@@ -15,6 +15,7 @@ from unmask.evaluation import (
     Accuracy,
     Answered,
     Question,
+    Share,
     accuracy,
     answer,
     find_detokeniser,
@@ -123,7 +124,7 @@ def test_questions(subwords, letters, tmp_path, capsys):
         assert code == 0
         assert found["questions"] == 10
         assert 0 <= found["accuracy"] <= 1
-        assert found["error"] == pytest.approx((found["accuracy"] * (1 - found["accuracy"]) / 10) ** 0.5)
+        assert found["error"] == pytest.approx(Share(found["accuracy"], 10).error)
         assert (found["accuracy_per_byte"] is None) == (found["error_per_byte"] is None) == bool(flags)
         code, again, _ = command(capsys, "eval", subwords, "--choices", path, *flags)  # read from what is written down
         assert code == 0
@@ -179,7 +180,7 @@ def test_accuracy_by_both_measures():
     found = accuracy([Answered((3.0, 4.0), (1, 8), 1), Answered((3.0, 4.0), (1, 8), 0)])
     assert (found.accuracy, found.accuracy_per_byte) == (0.5, 0.5)
     assert accuracy([Answered((3.0, 4.0), (1, 8), 1)]).accuracy_per_byte == 1
-    assert accuracy([Answered((3.0, 4.0), None, 0)]) == Accuracy(1, 1.0, 0.0, None, None)
+    assert accuracy([Answered((3.0, 4.0), None, 0)]) == Accuracy(1, 1.0, Share(1.0, 1).error, None, None)
 
 
 def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_path, capsys):

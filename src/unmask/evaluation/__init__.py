@@ -3,7 +3,7 @@
 from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
 from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
-from .distances import Mauve, frechet, jackknife, kernel_distance, mauve, precision_recall, squared_mmd
+from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall, squared_mmd
 from .features import Extractor, extractor
 from .judge import Judge
 from .likelihood import (
@@ -22,6 +22,7 @@ from .likelihood import (
 )
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
+from .resampling import jackknife
 from .sets import SETS, Form, HubText, TextFile, TextSet, find_text
 from .statistics import Share, TextStatistics, Validity, frequencies, statistics, validity
 from .surprise import surprise

@@ -23,6 +23,7 @@ from ..data.files import open_bytes
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
 from .continuation import Row, by_length, cost, ids
+from .statistics import Share
 
 _ROWS = 256
 """Evaluations at once."""
@@ -149,6 +150,6 @@ def accuracy(answers: Iterable[Answered]) -> Accuracy:
 
 
 def _rate(right: list[bool]) -> tuple[float, float]:
-    """The share of what is right, and its binomial error."""
-    rate = float(np.mean(right))
-    return rate, float((rate * (1 - rate) / len(right)) ** 0.5)
+    """The share of what is right, and its error."""
+    share = Share(float(np.mean(right)), len(right))
+    return share.value, share.error

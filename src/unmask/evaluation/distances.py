@@ -16,35 +16,32 @@ Features = NDArray[np.float64]
 
 
 def frechet(a: Features, b: Features) -> float:
-    """|μ_a − μ_b|² + tr(Σ_a + Σ_b − 2 (Σ_a Σ_b)^½): FID where the features are Inception's (Heusel et al., 2017).
+    """|μ_a − μ_b|² + tr(Σ_a + Σ_b − 2 (Σ_a Σ_b)^½): FID where the features are Inception's (Heusel et al., 2017)."""
+    return frechet_from(a)(b)
+
+
+def frechet_from(data: Features) -> Callable[[Features], float]:
+    """The Fréchet distance of other features from these, whose moments are taken once.
 
     tr (Σ_a Σ_b)^½ is the sum of the singular values of Σ_a^½ Σ_b^½: no complex numbers, no failed roots.
     """
-    _check(a, b)
-    centre = ((a.mean(0) - b.mean(0)) ** 2).sum()
-    roots = [_root_of_covariance(x) for x in (a, b)]
-    cross = np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum()
-    return float(centre + sum((root**2).sum() for root in roots) - 2 * cross)
+    _check(data, data)
+    mean, root = data.mean(0), _root_of_covariance(data)
+
+    def distance(samples: Features) -> float:
+        _check(data, samples)
+        other = _root_of_covariance(samples)
+        cross = np.linalg.svd(root @ other, compute_uv=False).sum()
+        centre = ((mean - samples.mean(0)) ** 2).sum()
+        return float(centre + (root**2).sum() + (other**2).sum() - 2 * cross)
+
+    return distance
 
 
 def _root_of_covariance(x: Features) -> Features:
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(x, rowvar=False)))
     found: Features = (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
     return found
-
-
-def jackknife(distance: Callable[[Features], float], samples: Features, *, groups: int = 10) -> tuple[float, float]:
-    """A distance of samples, and its standard error over samples: √((G−1)/G Σ_g (d_g − d̄)²), d_g without group g.
-
-    For distances that are biased by the number of samples, as Fréchet's is: all d_g have the same bias, so it does not
-    enter the error. Compare values of the same number of samples only. Samples are taken to be independent: classes in
-    turn, or one after the other, are not.
-    """
-    good = 2 <= groups <= len(samples) // 2
-    require(good, "too few samples", got=f"{len(samples)} in {groups} groups", allowed=">= 2 each", do="sample more")
-    number = np.arange(len(samples)) * groups // len(samples)
-    without = np.array([distance(samples[number != group]) for group in range(groups)])
-    return distance(samples), float(np.sqrt((groups - 1) * without.var()))
 
 
 def kernel_distance(data: Features, samples: Features) -> tuple[float, float]:

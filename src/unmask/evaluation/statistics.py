@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mistakes import require
-from .likelihood import Z95, Scores, per_unit
+from .likelihood import Z95
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,6 @@ class TextStatistics:
 
     entropy: float
     """Of the tokens' frequencies, bits per token: low where samples repeat themselves."""
-    entropy_error: float
-    """Over samples, to first order: each adds Σ −log₂ p of its tokens. Not a number for one sample."""
     distinct: dict[int, float]
     """Share of different n-grams among all, n = 1..4."""
     repeated: float
@@ -31,13 +29,9 @@ def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStat
     """Of token sequences."""
     require(any(samples), "there are no samples", got="none", allowed="at least one token", do="sample first")
     counts = Counter(token for sample in samples for token in sample)
-    total = sum(counts.values())
-    bits = {token: -math.log2(count / total) for token, count in counts.items()}
-    found = np.array([sum(bits[token] for token in sample) for sample in samples])
-    sizes = np.array([len(sample) for sample in samples])
-    entropy = per_unit(Scores(found, np.zeros(len(found)), sizes, 0), sizes)
+    shares = np.array(list(counts.values())) / sum(counts.values())
     distinct = {n: _distinct(samples, n) for n in range(1, most + 1)}
-    return TextStatistics(entropy.mean, entropy.error, distinct, _repeated(samples, most))
+    return TextStatistics(float(-(shares * np.log2(shares)).sum()), distinct, _repeated(samples, most))
 
 
 def frequencies(samples: Sequence[NDArray[Any]], vocab_size: int) -> NDArray[np.float64]:
