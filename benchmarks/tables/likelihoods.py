@@ -112,6 +112,32 @@ def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
     return "\n".join([*lines, "", f"The command of each is in its JSON. {versions}, {results[0]['device']}."])
 
 
+def explorations(*results: dict[str, Any]) -> str:
+    """One row per change: what it adds to the bits per character of the base, for each seed; what helps most first."""
+    trials: dict[str, dict[int, dict[str, Any]]] = {}
+    for r in results:
+        trials.setdefault(r["trial"], {})[r["seed"]] = r
+    base = trials.pop("base")
+    seeds = sorted(base)
+
+    def line(runs: dict[int, dict[str, Any]], cell: Callable[[dict[str, Any]], str]) -> str:
+        (about,) = {r["about"] for r in runs.values()}
+        return f"| {about} | " + " | ".join(cell(runs[seed]) if seed in runs else "" for seed in seeds) + " |"
+
+    def gain(runs: dict[int, dict[str, Any]]) -> float:
+        return float(sum(r["difference"]["mean"] for r in runs.values()) / len(runs))
+
+    lines = ["| change | " + " | ".join(f"seed {seed}" for seed in seeds) + " |", "|---" * (1 + len(seeds)) + "|"]
+    lines.append(line(base, lambda r: with_error(r["bits_per_character"])))
+    lines += [line(runs, lambda r: _signed(r["difference"])) for runs in sorted(trials.values(), key=gain)]
+    first = base[seeds[0]]
+    return "\n".join([*lines, "", f"{first['seconds']:g} s of training each. {source(first)}"])
+
+
+def _signed(figure: dict[str, float]) -> str:
+    return f"{figure['mean']:+.3f} ± {figure['error']:.3f}"
+
+
 def text8_record(*results: dict[str, Any]) -> str:
     """The longest runs, counted in characters, which subwords have several of."""
 

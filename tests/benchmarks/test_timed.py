@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from benchmarks import explorations, text8_speedrun, timed
 from benchmarks import record as records
-from benchmarks import text8_speedrun, timed
 from benchmarks.tables import likelihoods
 from unmask.data import Dataset, Plan, prepare
 from unmask.run import Run
@@ -56,3 +56,28 @@ def test_another_method_of_a_preset_on_the_test_split(data, tmp_path, monkeypatc
     assert found["about"] == "a causal one"
     with pytest.raises(ValueError, match="unknown field: got --widht"):
         called(monkeypatch, timed.main, *words, "--widht", 3)
+
+
+def test_changes_are_compared_with_a_base_of_their_seed(data, tmp_path, monkeypatch):
+    """Trained in this process, so that results go to their own folder. The table shows the bounds' difference."""
+    runs = tmp_path / "runs"
+
+    def here(words, check):
+        assert check
+        called(monkeypatch, text8_speedrun.main, *words[3:])
+
+    monkeypatch.setattr(explorations.subprocess, "run", here)
+    words = (data, runs, "--seconds", 1, "--sequences", 8, "--only", "bound", *SMALL[:-2])
+    called(monkeypatch, explorations.main, *words)
+    rows = [json.loads((tmp_path / f"explorations/{name}-0.json").read_text()) for name in ("base", "bound")]
+    found = [row["bits_per_character"]["mean"] for row in rows]
+    assert rows[0]["difference"]["mean"] == 0
+    assert rows[1]["difference"]["mean"] == pytest.approx(found[1] - found[0])
+    configs = [Run.open(runs / f"{name}-0").config.method.weighting for name in ("base", "bound")]
+    assert configs == ["ce", "elbo"]
+    assert f"| the bound's weights | {found[1] - found[0]:+.3f} ±" in likelihoods.explorations(*rows)
+    called(monkeypatch, explorations.main, *words)  # nothing is trained again
+    assert (
+        Run.open(runs / "base-0").config.training.steps
+        == json.loads((tmp_path / "speedrun" / "alone-base-0.json").read_text())["steps"]
+    )
