@@ -1,7 +1,7 @@
 """unmask: masked diffusion models on any discrete data — exact, fast, in one command.
 
-`unmask.train` and `unmask.load` are the way in from Python, `unmask.presets` the known settings, `unmask.core` the
-mathematics; `unmask --help` lists the commands.
+`unmask.train` and `unmask.load` are the way in from Python, `unmask.presets` the known settings, `unmask.extend` takes
+parts of yours, `unmask.core` is the mathematics; `unmask --help` lists the commands.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .training import Report
 
 __version__ = _version("unmask")
-__all__ = ["__version__", "load", "presets", "run", "train"]
+__all__ = ["__version__", "extend", "load", "presets", "run", "train"]
 
 
 def train(
@@ -52,7 +52,7 @@ def load(model: "str | _Path", **options: Any) -> "Model":
 
 
 def __getattr__(name: str) -> Any:
-    """`unmask.presets` and `unmask.run` without a second import; torch is loaded only when something needs it."""
-    if name in ("presets", "run"):
+    """`unmask.presets` and others without a second import; torch is loaded only when something needs it."""
+    if name in ("extend", "presets", "run"):
         return _import_module(f"unmask.{name}")
     raise AttributeError(f"module 'unmask' has no attribute {name!r}")

@@ -5,6 +5,11 @@ from typing import Any, get_args, get_type_hints
 
 from .mistakes import fail, nearest
 
+ADDED: dict[str, Any] = {}
+"""Kinds of configurations that are not unmask's own, by the name of their class (`unmask.extend`)."""
+YOURS = "name one of them, or the module that it comes from: unmask --use MODULE …"
+"""What to do about what may be someone's own."""
+
 
 def to_json(config: Any) -> Any:
     """A dataclass as a dict, its class named under "kind"; tuples become lists."""
@@ -16,15 +21,17 @@ def to_json(config: Any) -> Any:
 
 
 def from_json(kind: Any, document: Any) -> Any:
-    """A dataclass of one of the kinds from what `to_json` gave."""
+    """A dataclass of one of the kinds from what `to_json` gave; where there is a choice, of an added one too."""
     kinds: dict[str, Any] = {k.__name__: k for k in (get_args(kind) or (kind,)) if is_dataclass(k)}  # type: ignore[union-attr]
+    if len(kinds) > 1:
+        kinds = ADDED | kinds
     if isinstance(document, list):
         return tuple(from_json(None, value) for value in document)
     if not kinds or not isinstance(document, dict):
         return document
     cls = kinds.get(document.get("kind", ""))
     if cls is None:
-        fail("unknown kind of configuration", got=document.get("kind"), allowed=", ".join(kinds), do="check the file")
+        fail("unknown kind of configuration", got=document.get("kind"), allowed=", ".join(kinds), do=YOURS)
     known = get_type_hints(cls)
     for name in document:
         if name != "kind" and name not in known:

@@ -67,6 +67,11 @@ def test_muon_takes_the_hidden_matrices_only():
     assert len(hidden_matrices(pixels)) - len(kernels) == 3 + 2  # the joints, and attention's in and out
 
 
+def test_muon_needs_matrices_that_are_marked():
+    with pytest.raises(ValueError, match="this network has no matrices for Muon: got Sequential"):
+        build_optimizer(OptimizerConfig("muon"), nn.Sequential(nn.Linear(3, 3)))
+
+
 def test_muon_of_alike_matrices_together_is_that_of_each():
     """PyTorch's own, to the rounding of bf16: tall, wide and square matrices, with momentum and weight decay."""
     generator = torch.Generator().manual_seed(0)

@@ -10,7 +10,6 @@ from .blocks import BlockConfig, InBlocks
 from .campbell import CampbellConfig, Jump
 from .catalogue import BASELINES, Baseline
 from .d3pm import D3PMConfig
-from .drawn import Drawn
 from .maskgit import MaskGITConfig, Unweighted
 from .score import ScoreEntropy, SEDDConfig
 from .sundae import SUNDAEConfig
@@ -25,7 +24,6 @@ __all__ = [
     "CampbellConfig",
     "ChainRule",
     "D3PMConfig",
-    "Drawn",
     "InBlocks",
     "Jump",
     "MaskGITConfig",

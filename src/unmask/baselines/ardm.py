@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from ..core import ExactK, Linear, Process, stratified
 from ..networks import Network
-from ..training import Needs
-from .drawn import Drawn
+from ..training import Drawn, Needs
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from ..core import Draw, Estimator, Linear, Process, Streams
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import CAUSAL
-from ..training import Needs
-from .drawn import OwnBound
+from ..training import Needs, OwnBound
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from ..core.objective import cross_entropy
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import BLOCKS
-from ..training import Needs
-from .drawn import OwnBound
+from ..training import Needs, OwnBound
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from ..core import ContinuousTime, Draw, Estimator, Linear, Process, Rows, Strea
 from ..core.objective import cross_entropy
 from ..core.points import Spread
 from ..networks import Network
-from ..training import Needs
-from .drawn import Drawn
+from ..training import Drawn, Needs
 
 
 @dataclass(frozen=True)

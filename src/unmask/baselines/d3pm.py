@@ -8,8 +8,7 @@ from torch import Tensor
 from ..core import Around, Draw, Linear, Process, Steps, Streams, uniform_grid
 from ..mistakes import require
 from ..networks import Network
-from ..training import Needs
-from .drawn import Drawn
+from ..training import Drawn, Needs
 
 
 @dataclass(frozen=True)

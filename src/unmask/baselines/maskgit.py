@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ..core import Around, ContinuousTime, Cosine, Draw, Process, Streams, lattice
 from ..networks import Network
-from ..training import Needs
-from .drawn import Drawn
+from ..training import Drawn, Needs
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import MASKED, SCORES
-from ..training import Needs
+from ..training import Drawn, Needs
 from ..training.md4 import SCHEDULES
-from .drawn import Drawn
 
 NOISES = {"log-linear": "linear", "geometric": "geometric"}
 """SEDD's names for α: 1 − t, and a geometric total rate."""

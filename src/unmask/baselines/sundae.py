@@ -11,10 +11,9 @@ from torch import Tensor
 
 from ..core import ExactK, Linear, Process, Streams, inverse_cdf, stratified
 from ..networks import Network
-from ..training import Needs
+from ..training import Drawn, Needs
 from ..training.loss import chunk_size, masked_loss
 from .autoregressive import ChainRule
-from .drawn import Drawn
 
 
 @dataclass(frozen=True)

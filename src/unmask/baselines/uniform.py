@@ -20,8 +20,7 @@ from ..evaluation.likelihood import DEFAULT, Fit, Taken, grid_of
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import UNIFORM
-from ..training import Needs
-from .drawn import OwnBound
+from ..training import Needs, OwnBound
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ from typing import Any
 WIDTH = 80
 """Columns that every terminal has."""
 _HEAD = "Masked diffusion models on any discrete data: exact, fast, in one command."
-_TAIL = "unmask COMMAND --help shows its flags and examples."
+_TAIL = """\
+unmask COMMAND --help shows its flags and examples.
+unmask --use my_parts.py COMMAND … knows samplers, networks … of yours too."""
 
 
 def contents(groups: Mapping[str, Mapping[str, Callable[..., Any]]], shown: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import tyro
 
-from unmask.mistakes import flag
+from unmask.mistakes import flag, require
 
 from . import terminal
 from .data_commands import DataInfo, Prepare
@@ -70,6 +70,8 @@ def _out_of_memory(failure: RuntimeError) -> bool:
 
 
 def _run(argv: list[str]) -> int:
+    while argv[:1] == ["--use"]:
+        argv = _used(argv)
     if argv == ["--version"]:
         from unmask import __version__
 
@@ -84,6 +86,15 @@ def _run(argv: list[str]) -> int:
         if argv[: len(name.split())] == name.split():
             return _run_with_settings(name, argv[len(name.split()) :])
     return _parse(argv).run() or 0
+
+
+def _used(argv: list[str]) -> list[str]:
+    """The command line after `--use MODULE`, whose parts are known then."""
+    require(len(argv) > 1, "no module to use", got="--use alone", allowed="--use MODULE COMMAND …", do="name it")
+    from unmask import extend
+
+    extend.use(argv[1])
+    return argv[2:]
 
 
 def _run_with_settings(name: str, argv: list[str]) -> int:

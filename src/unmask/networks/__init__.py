@@ -7,7 +7,7 @@ head runs only where it is needed. `cost` counts parameters, operations and memo
 from .conditioning import Conditioning
 from .cost import Cost, cost
 from .hourglass import Hourglass, HourglassConfig
-from .network import Halves, Network
+from .network import Halves, HiddenLayer, Network
 from .replay import Replayed
 from .transformer import Past, Transformer, TransformerConfig
 from .unet import UNet, UNetConfig
@@ -17,6 +17,7 @@ __all__ = [
     "Conditioning",
     "Cost",
     "Halves",
+    "HiddenLayer",
     "Hourglass",
     "HourglassConfig",
     "Network",

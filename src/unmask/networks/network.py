@@ -74,9 +74,10 @@ class Network(nn.Module, ABC):
     def head_parameters(self) -> list[nn.Parameter]:
         """The parameters that `head` uses."""
 
-    @abstractmethod
     def draw_dropout(self, streams: Streams) -> Dropout:
         """What to drop in one pass."""
+        del streams
+        return ()
 
     def forward(self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None) -> Tensor:
         """Logits at every position. Mind the size: [B, ..., V]."""

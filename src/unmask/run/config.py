@@ -15,6 +15,7 @@ from ..baselines import (
     SEDDConfig,
     SUNDAEConfig,
 )
+from ..configs import YOURS
 from ..data import Dataset
 from ..mistakes import fail, require
 from ..networks import Conditioning, HourglassConfig, TransformerConfig, UNetConfig, UViTConfig
@@ -85,7 +86,7 @@ class RunConfig:
 
 def method_name(config: RunConfig) -> str:
     """Under which its method is known."""
-    return next(name for name, kind in METHODS.items() if isinstance(config.method, kind))
+    return next(name for name, kind in METHODS.items() if type(config.method) is kind)
 
 
 def default_config(data: str, size: str = "1m", method: str = "md4") -> RunConfig:
@@ -122,8 +123,8 @@ def _named(size: str, sizes: dict[str, _T]) -> _T:
 def with_method(config: RunConfig, method: str) -> RunConfig:
     """The same run with another method; some need a network that sees the time, or one that cannot look ahead."""
     if method not in METHODS:
-        fail("unknown method", got=method, allowed=", ".join(METHODS), do="name one of them")
-    if isinstance(config.method, METHODS[method]):
+        fail("unknown method", got=method, allowed=", ".join(METHODS), do=YOURS)
+    if type(config.method) is METHODS[method]:
         return config
     chosen, seen = METHODS[method], config.network.conditioning
     causal, blocks = chosen.needs_causal, chosen.needs_blocks

@@ -2,6 +2,7 @@
 
 from .average import Average
 from .checkpoint import Snapshot
+from .drawn import Drawn, OwnBound
 from .genmd4 import GenMD4, GenMD4Config
 from .loop import Bits, Report, Trainer, TrainingConfig
 from .loss import Loss, charge_chunks, masked_loss
@@ -14,6 +15,7 @@ __all__ = [
     "MD4",
     "Average",
     "Bits",
+    "Drawn",
     "GenMD4",
     "GenMD4Config",
     "Loss",
@@ -22,6 +24,7 @@ __all__ = [
     "Needs",
     "OptimizerConfig",
     "Optimizers",
+    "OwnBound",
     "RateConfig",
     "Report",
     "Snapshot",

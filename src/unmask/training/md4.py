@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..configs import YOURS
 from ..core import (
     BellK,
     Cosine,
@@ -55,8 +56,8 @@ EXTREME = 1e6
 class MD4Config(Needs):
     """MD4: which schedule, how masks are drawn, and how their losses are weighted. Evaluation is always the bound."""
 
-    schedule: Literal["linear", "cosine", "geometric", "polynomial"] = "linear"
-    """α_t, which says how much is visible at time t."""
+    schedule: str = "linear"
+    """α_t, which says how much is visible at time t: linear, cosine, geometric, polynomial, or one of yours."""
     exponent: float = 1.0
     """w of the polynomial schedule 1 − t^w."""
     exponents: Exponents = ()
@@ -76,8 +77,9 @@ class MD4Config(Needs):
     (with exponents as much so as the law that is learned allows)."""
 
     def __post_init__(self) -> None:
+        name, known = self.schedule, ", ".join(SCHEDULES)
+        require(name in SCHEDULES, "unknown schedule", got=name, allowed=known, do=YOURS)
         for value, allowed, what in (
-            (self.schedule, SCHEDULES, "schedule"),
             (self.masks, MASKS, "way to mask"),
             (self.k_law, ("uniform", "power", "bell"), "law of k"),
             (self.weighting, WEIGHTINGS, "weighting"),

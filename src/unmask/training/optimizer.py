@@ -98,7 +98,7 @@ def hidden_matrices(network: nn.Module) -> list[tuple[Tensor, int]]:
         for name, m in layer.named_children()
         if name not in layer.spared
     )
-    return [(m.weight, parts) for m, parts in maps if isinstance(m, nn.Linear | nn.Conv2d)]
+    return [(m.weight, parts) for m, parts in maps if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d)]
 
 
 def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:
@@ -107,6 +107,10 @@ def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Opti
 
 def _muon(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:
     hidden = hidden_matrices(network)
+    kind, allowed = type(network).__name__, "one with layers from unmask.networks.HiddenLayer"
+    require(
+        bool(hidden), "this network has no matrices for Muon", got=kind, allowed=allowed, do="use adamw, or mark them"
+    )
     chosen = {id(p) for p, _ in hidden}
     rest = [p for p in network.parameters() if p.requires_grad and id(p) not in chosen]
     groups = [

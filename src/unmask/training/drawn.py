@@ -6,7 +6,7 @@ from ..core import Estimator, Streams, low_variance
 from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Network
-from ..training import Method
+from .method import Method
 
 
 class Drawn(Method):

@@ -1,0 +1,144 @@
+"""Parts of one's own: as good as ours, and never by accident."""
+
+import re
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tests import processes
+from tests.test_docs import PARTS
+from unmask import extend, presets
+from unmask.cli.main import main
+from unmask.configs import ADDED
+from unmask.core import Linear
+from unmask.run.config import METHODS
+from unmask.sampling import SAMPLERS
+from unmask.training import Needs
+from unmask.training.md4 import SCHEDULES
+
+TRAIN = ("train", "convolutions", "--data", "data", "--out", "run", "--steps", 3, "--batch-size", 4, "--preview", 0)
+
+
+TABLES = (SAMPLERS, SCHEDULES, METHODS, presets.PRESETS, ADDED)
+
+
+@pytest.fixture
+def tables():
+    """What a test adds is gone after it."""
+    kept = [dict(table) for table in TABLES]
+    yield
+    for table, before in zip(TABLES, kept, strict=True):
+        table.clear()
+        table.update(before)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A little text, and the module of the documents."""
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "text.txt").write_text("the cat sat on the mat " * 200)
+    return tmp_path
+
+
+def outcomes(folder, *commands):
+    """What each command of one process printed, and its exit code."""
+    done = processes.run(
+        processes.several(*commands), capture_output=True, text=True, cwd=folder, timeout=200, check=False
+    )
+    parts = done.stdout.split("###")[1:]
+    return [(part, int(re.search(r"exit (\w+)", part)[1])) for part in parts], done.stderr
+
+
+def test_what_was_trained_with_a_part_needs_it_again(folder):
+    """Trained, sampled, exported and loaded with the module; without it, one line that says how to name it."""
+    use = ("--use", "parts.py")
+    prepared = ("data", "prepare", "text.txt", "--out", "data", "--length", 16)
+    found, said = outcomes(
+        folder,
+        (*use, *prepared),
+        (*use, *TRAIN),
+        (*use, "export", "run", "model"),
+        (*use, "sample", "model", "-n", 1, "--sampler", "apart"),
+        (*use, "samplers"),
+    )
+    assert [code for _, code in found] == [0] * 5, said
+    assert "apart" in found[4][0]
+    alone, said = outcomes(
+        folder,
+        ("sample", "model", "-n", 1),
+        ("sample", "demo", "-n", 1, "--sampler", "apart"),
+        ("train", "--out", "run"),
+    )
+    assert [code for _, code in alone] == [2, 2, 2]
+    assert "got ConvolutionsConfig" in said.splitlines()[0]
+    assert "unmask --use MODULE" in said.splitlines()[0]
+    assert "unknown sampler: got apart" in said.splitlines()[1]
+    assert len(said.splitlines()) == 3
+
+
+@pytest.mark.usefixtures("tables")
+def test_names_that_exist_cannot_be_taken():
+    def nothing(*given):
+        yield from given[:0]
+
+    with pytest.raises(ValueError, match="there is a sampler of this name: got ancestral"):
+        extend.sampler("ancestral", summary="")(nothing)
+    with pytest.raises(ValueError, match="unknown law: got exactly"):
+        extend.sampler("mine", summary="", law="exactly")
+    with pytest.raises(ValueError, match="there is a schedule of this name"):
+        extend.schedule("cosine", Linear())
+    with pytest.raises(ValueError, match="there is a preset of this name"):
+        extend.preset("text8")(presets.text8)
+    for _ in range(2):  # as when a cell of a notebook runs twice
+        extend.sampler("mine", summary="nothing")(nothing)
+    assert SAMPLERS["mine"].run is nothing
+
+
+@pytest.mark.usefixtures("tables")
+def test_configurations_are_what_they_must_be():
+    @dataclass(frozen=True)
+    class Sizeless:
+        conditioning: int = 0
+
+        def build(self):
+            return None
+
+    class Loose(Needs):
+        def build(self, network):
+            return network
+
+    with pytest.raises(ValueError, match="of a network: got Sizeless without vocab_size, allowed is a dataclass with"):
+        extend.network(Sizeless)
+    with pytest.raises(ValueError, match="configuration of a method: got Loose, allowed is a dataclass with build"):
+        extend.method("loose")(Loose)
+    with pytest.raises(ValueError, match="this is no method: got Sizeless"):
+        extend.method("sizeless")(Sizeless)
+    assert not {"loose", "sizeless"} & set(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--use"], "no module to use: got --use alone"),
+        (["--use", "none.py", "samplers"], "there is no such file: got none.py"),
+        (["--use", "no.such.module", "samplers"], "there is no such module: got no.such.module"),
+        (["--use", "math.py", "samplers"], "another module has this name: got math.py"),
+    ],
+)
+def test_a_module_that_is_not_there_is_one_line(given, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "math.py").write_text("")
+    assert main(given) == 2
+    error = capsys.readouterr().err.strip()
+    assert said in error
+    assert "\n" not in error
+
+
+def test_a_module_that_lacks_another_says_which(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "lacking.py").write_text("import nowhere_to_be_found")
+    with pytest.raises(ModuleNotFoundError, match="nowhere_to_be_found"):
+        extend.use("lacking")
