@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup demo test lint format results clean
+.PHONY: help setup demo test lint format results docs clean
 help:
 	@echo "make setup    make .venv and install unmask in it, with the pinned versions of constraints.txt"
 	@echo "make demo     see it at work (DEMO=\"--steps 500\" for a shorter look)"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint     only the static checks"
 	@echo "make format   format the code"
 	@echo "make results  rebuild the tables and pictures in docs from benchmarks/results"
+	@echo "make docs     build the site of the documents into site/"
 	@echo "make clean    delete .venv and caches"
 
 setup: $(READY)
@@ -48,5 +49,8 @@ results: $(READY)
 	$(BIN)/python -m benchmarks.tables
 	$(BIN)/python -m benchmarks.plots
 
+docs: $(READY)
+	$(BIN)/zensical build --clean --strict
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

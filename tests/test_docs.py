@@ -1,5 +1,7 @@
 """The documents tell the truth: their code runs, their commands exist, their tables are the measured ones."""
 
+import importlib
+import inspect
 import re
 import shutil
 import subprocess
@@ -117,10 +119,26 @@ def test_anchors_are_headings(document):
         assert anchor in map(slug, re.findall(r"^#+ (.+)$", page, re.MULTILINE)), (target, anchor)
 
 
+def test_the_site_is_built_without_a_warning(tmp_path):
+    """Strictly: every link leads somewhere, every page is in the contents, every public name of Python is shown."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    contents = (ROOT / "zensical.toml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f'"{page.relative_to(ROOT / "docs")}"' in contents, page
+    for package in ("core", "networks", "data", "sampling", "evaluation", "training", "run", "extend"):
+        shown = (tmp_path / "site/api" / package / "index.html").read_text()
+        module = importlib.import_module(f"unmask.{package}")
+        named = [name for name in module.__all__ if inspect.isroutine(getattr(module, name))]
+        assert not [name for name in named if not re.search(rf'id="unmask\.{package}\.(\w+\.)?{name}"', shown)]
+
+
 def test_names_in_the_maths_page_exist():
     """Every `module.name` or `Class.method` in the page's first table is real."""
-    import importlib
-
     import unmask.core
 
     page = (ROOT / "docs/maths.md").read_text()

@@ -18,5 +18,5 @@ def with_error(figure: dict[str, float], digits: int = 3, scale: float = 1.0) ->
 
 def share(value: float, error: float) -> str:
     """A share with its standard error in percent, with as many digits as the error needs."""
-    digits = max(1, -math.floor(math.log10(error)) - 2)
+    digits = max(1, -math.floor(math.log10(error)) - 2) if error > 0 else 1
     return f"{value:.{digits}%} ± {error:.{digits}%}"
