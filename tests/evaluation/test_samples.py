@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy import linalg
+from scipy import linalg, stats
 
 from unmask.evaluation.checkers import balanced_brackets
 from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall, squared_mmd
-from unmask.evaluation.resampling import jackknife
+from unmask.evaluation.resampling import jackknife, student95
 from unmask.evaluation.statistics import Share, statistics, validity
 from unmask.evaluation.yardsticks import Samples, frequencies_near, variety
 
@@ -169,19 +169,26 @@ def test_the_jackknife_knows_the_error_of_a_mean():
     found = [jackknife(lambda x: frechet(x, A), RNG.normal(0.5, 1, size=(200, 6))) for _ in range(60)]
     spread = np.std([value for value, _ in found])
     assert 1 / 1.5 < np.mean([error for _, error in found]) / spread < 1.5
-    assert jackknife(np.mean, values[:4])[1] > 0
-    assert math.isnan(jackknife(np.mean, values[:3])[1])
+    with pytest.raises(ValueError, match="too few samples"):
+        jackknife(np.mean, values[:8])
 
 
 def test_several_figures_of_samples_that_are_no_array():
-    value, error = jackknife(lambda rows: (len(rows), sum(map(len, rows)) / len(rows)), ["a", "bb", "ccc", "dddd"])
+    rows = ["a", "bb", "ccc", "dddd"]
+    value, error = jackknife(lambda rows: (len(rows), sum(map(len, rows)) / len(rows)), rows, groups=2)
     assert value.tolist() == [4, 2.5]
     assert error.tolist() == pytest.approx([0, 1.0])  # two groups, of means 1.5 and 3.5
 
 
+@pytest.mark.parametrize("freedom", [3, 4, 9, 19, 100])
+def test_students_law_is_scipys(freedom):
+    assert student95(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=0.01)
+
+
 def test_the_interval_of_every_figure_of_a_text_is_that_of_other_samples():
     """Rows of one of two sources, so that rows count and not tokens. 200 sets of samples: the intervals are as wide as
-    the figures scatter. A spread of 200 has an error of 5 %; a right one fails by 25 % with a chance below 1e-6.
+    the figures scatter, and hold their mean in 95 % of the cases. A spread of 200 has an error of 5 %; right intervals
+    fail by 25 % of it, or by a share below 85 %, with a chance below 1e-6.
     """
     rng = np.random.default_rng(0)
     common, rare = (shares / shares.sum() for shares in (np.arange(1.0, 31) ** -2, np.arange(1.0, 31) ** -0.5))
@@ -193,6 +200,12 @@ def test_the_interval_of_every_figure_of_a_text_is_that_of_other_samples():
 
     found = [drawn() for _ in range(200)]
     for name in found[0]:
-        spread = np.std([one[name].value for one in found])
-        wide = np.mean([one[name].high - one[name].low for one in found]) / (2 * 1.96)
-        assert wide == pytest.approx(spread, rel=0.25), name
+        value, low, high = np.array([(one[name].value, one[name].low, one[name].high) for one in found]).T
+        assert (high - low).mean() / (2 * student95(19)) == pytest.approx(value.std(), rel=0.25), name
+        assert ((low < value.mean()) & (value.mean() < high)).mean() > 0.85, name
+
+
+def test_few_samples_have_no_interval():
+    rows = [np.arange(5)] * 7
+    assert {one.low for one in variety(Samples(rows, [])).values()} == {None}
+    assert None not in {one.low for one in variety(Samples([*rows, np.arange(5)], [])).values()}

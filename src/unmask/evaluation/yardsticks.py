@@ -17,12 +17,14 @@ from .features import Extractor
 from .judge import Judge
 from .likelihood import Z95, Scores, per_unit, perplexity
 from .ngram import NGram
-from .resampling import GROUPS, Set, jackknife
+from .resampling import SampleSet, jackknife, student95
 from .statistics import frequencies, statistics, validity
 
 Ids = NDArray[Any]
-_FEW_GROUPS = 10
-"""Where a statistic takes long."""
+_GROUPS, _LEAST = 20, 4
+"""Of samples that are left out one after the other: at most, and so few that their spread would say nothing."""
+_SLOW = 10
+"""At most, where a statistic takes long."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def variety(samples: Samples) -> dict[str, Value]:
     """Entropy of the tokens' frequencies, different 2-grams, repeated 4-grams."""
 
     def values(rows: Sequence[list[int]]) -> tuple[float, ...]:
-        if not any(rows):  # what a group left over may be empty
+        if not any(rows):  # all but the samples that are left out may be empty
             return (math.nan,) * 3
         found = statistics(rows)
         return found.entropy, found.distinct[2], found.repeated
@@ -69,11 +71,17 @@ def variety(samples: Samples) -> dict[str, Value]:
 
 
 def with_intervals(
-    names: Sequence[str], statistic: Callable[[Any], Sequence[float]], samples: Set, groups: int = GROUPS
+    names: Sequence[str], statistic: Callable[[Any], Sequence[float]], samples: SampleSet, groups: int = _GROUPS
 ) -> dict[str, Value]:
-    """Several figures of a set of samples, each with the interval of other samples, as many of them."""
-    found = zip(names, *jackknife(statistic, samples, groups=groups), strict=True)
-    return {name: Value.with_error(float(value), float(error)) for name, value, error in found}
+    """Several figures of a set of samples, each with the interval of other samples, as many of them: by the jackknife,
+    whose few groups have Student's law. Fewer than eight samples have no interval.
+    """
+    groups = min(groups, len(samples) // 2)
+    if groups < _LEAST:
+        return dict(zip(names, map(Value, statistic(samples)), strict=True))
+    values, errors = jackknife(statistic, samples, groups=groups)
+    widths = errors * (student95(groups - 1) / Z95)
+    return {name: Value.with_error(float(v), float(w)) for name, v, w in zip(names, values, widths, strict=True)}
 
 
 def frequencies_near(tokens: Ids, vocab_size: int) -> Yardstick:
@@ -133,8 +141,9 @@ def distances_by(extractor: Extractor, data: Samples) -> Yardstick:
 
     def distances(samples: Samples) -> dict[str, Value]:
         features = _features(extractor, samples)
-        first, *others = with_intervals((frechet_name, "precision", "recall"), values, features, _FEW_GROUPS).items()
-        return dict([first, (kernel_name, Value.with_error(*kernel_distance(real, features))), *others])
+        found = with_intervals((frechet_name, "precision", "recall"), values, features, _SLOW)
+        kernel = Value.with_error(*kernel_distance(real, features))
+        return {frechet_name: found.pop(frechet_name), kernel_name: kernel, **found}
 
     return distances
 
