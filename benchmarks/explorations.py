@@ -18,6 +18,7 @@ from typing import Any
 from unmask.evaluation import compare
 from unmask.run import Run
 from unmask.run.evaluate import Evaluation, Result, evaluate
+from unmask.run.folder import CONFIG
 
 from .record import Record, plainly
 
@@ -69,8 +70,8 @@ def folder_of(root: Path, trial: str, seed: int) -> Path:
 
 
 def train(data: str, root: Path, trial: str, seed: int, seconds: float, sequences: int, given: list[str]) -> None:
-    """In a process of its own, unless it was."""
-    if folder_of(root, trial, seed).exists():
+    """In a process of its own, unless it was; a run has its configuration when it is trained."""
+    if (folder_of(root, trial, seed) / CONFIG).exists():
         return
     words = [f"alone-{trial}", data, str(folder_of(root, trial, seed)), "--seconds", f"{seconds:g}"]
     words += ["--seed", str(seed), "--sequences", str(sequences), "--draws", str(DRAWS)]
@@ -97,7 +98,8 @@ def row(trial: str, base: Result, found: Result) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("data")
     parser.add_argument("runs", type=Path, help="where the runs are kept")
     parser.add_argument("--seconds", type=float, default=60)

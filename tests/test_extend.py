@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -10,11 +10,13 @@ from tests import processes
 from tests.test_docs import PARTS
 from unmask import extend, presets
 from unmask.cli.main import main
-from unmask.configs import ADDED
+from unmask.configs import ADDED, from_json, to_json
 from unmask.core import Linear
-from unmask.run.config import METHODS
+from unmask.networks import Conditioning, TransformerConfig
+from unmask.run import RunConfig
+from unmask.run.config import METHODS, method_name
 from unmask.sampling import SAMPLERS
-from unmask.training import Needs
+from unmask.training import MD4Config, Needs
 from unmask.training.md4 import SCHEDULES
 
 TRAIN = ("train", "convolutions", "--data", "data", "--out", "run", "--steps", 3, "--batch-size", 4, "--preview", 0)
@@ -71,7 +73,7 @@ def test_what_was_trained_with_a_part_needs_it_again(folder):
         ("train", "--out", "run"),
     )
     assert [code for _, code in alone] == [2, 2, 2]
-    assert "got ConvolutionsConfig" in said.splitlines()[0]
+    assert "config.json: unknown kind of configuration: got ConvolutionsConfig" in said.splitlines()[0]
     assert "unmask --use MODULE" in said.splitlines()[0]
     assert "unknown sampler: got apart" in said.splitlines()[1]
     assert len(said.splitlines()) == 3
@@ -117,12 +119,56 @@ def test_configurations_are_what_they_must_be():
     assert not {"loose", "sizeless"} & set(METHODS)
 
 
+def taken(name, module="elsewhere"):
+    """A network's configuration of this name."""
+
+    @dataclass(frozen=True)
+    class Config:
+        vocab_size: int = 2
+        conditioning: Conditioning = field(default_factory=Conditioning)
+
+        def build(self):
+            return None
+
+    Config.__name__, Config.__module__ = name, module
+    return Config
+
+
+@pytest.mark.usefixtures("tables")
+def test_the_name_of_a_class_is_what_a_run_knows_it_by():
+    with pytest.raises(ValueError, match="another configuration has this name: got TransformerConfig"):
+        extend.network(taken("TransformerConfig"))
+    extend.network(taken("Mine"))
+    extend.network(taken("Mine"))  # defined anew
+    with pytest.raises(ValueError, match="another configuration has this name: got Mine"):
+        extend.network(taken("Mine", "another_module"))
+
+
+@pytest.mark.usefixtures("tables")
+def test_what_could_not_be_loaded_again_is_not_trained():
+    @dataclass(frozen=True)
+    class Sharper(MD4Config):
+        sharpness: float = 1.0
+
+    unknown = taken("Unknown")()
+    with pytest.raises(ValueError, match=r"could not be loaded again with this part: got Unknown.*unmask\.extend"):
+        RunConfig("data", unknown)
+    with pytest.raises(ValueError, match="could not be loaded again with this part: got Sharper"):
+        RunConfig("data", TransformerConfig(27), Sharper())
+    extend.method("sharper")(Sharper)
+    config = RunConfig("data", TransformerConfig(27), Sharper(sharpness=2.0))
+    assert from_json(RunConfig, to_json(config)) == config
+    assert method_name(config) == "sharper"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (["--use"], "no module to use: got --use alone"),
         (["--use", "none.py", "samplers"], "there is no such file: got none.py"),
         (["--use", "no.such.module", "samplers"], "there is no such module: got no.such.module"),
+        (["--use=none.py", "samplers"], "there is no such file: got none.py"),
+        (["samplers", "--use", "none.py"], "there is no such file: got none.py"),
         (["--use", "math.py", "samplers"], "another module has this name: got math.py"),
     ],
 )

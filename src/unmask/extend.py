@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from .configs import ADDED
 from .core import Schedule
 from .mistakes import fail, require
 from .presets import PRESETS, Preset
-from .run.config import METHODS
+from .run.config import METHODS, MethodConfig, NetworkConfig
 from .sampling import LAWS, SAMPLERS, Frame, Sampler
 from .training import Needs
 from .training.md4 import SCHEDULES
@@ -55,7 +55,7 @@ def network(config: _Class) -> _Class:
     `build()`, which gives an `unmask.networks.Network`. Presets, and `RunConfig` in Python, are where it is chosen.
     """
     _check_config("network", config, "vocab_size", "conditioning", "build")
-    _add("configuration", ADDED, config.__name__, config)
+    _add_config(config)
     return config
 
 
@@ -68,8 +68,8 @@ def method(name: str) -> Callable[[_Class], _Class]:
         _check_config("method", config, "build")
         derived = issubclass(config, Needs)
         require(derived, "this is no method", got=config.__name__, allowed="a class from Needs", do="derive it")
-        _add("configuration", ADDED, config.__name__, config)
         _add("method", METHODS, name, config)
+        _add_config(config)
         return config
 
     return add
@@ -109,6 +109,16 @@ def _check_config(what: str, config: type, *needed: str) -> None:
     allowed = f"a dataclass with {', '.join(needed)}"
     good = is_dataclass(config) and not missing
     require(good, f"this is no configuration of a {what}", got=got, allowed=allowed, do="make it one")
+
+
+def _add_config(config: type) -> None:
+    """Under the name of its class, by which the folder of a run knows it: one of its own, unless it is defined anew."""
+    name = config.__name__
+    ours = {kind.__name__ for kind in (*get_args(NetworkConfig), *get_args(MethodConfig))}
+    anew = name not in ADDED or ADDED[name].__module__ == config.__module__
+    do = "rename the class"
+    require(name not in ours and anew, "another configuration has this name", got=name, allowed="a new one", do=do)
+    ADDED[name] = config
 
 
 def _add(kind: str, table: dict[str, _T], name: str, part: Any) -> None:

@@ -39,6 +39,7 @@ GROUPS: dict[str, Commands] = {
     "Share and serve": {"serve": Serve, "export": Export, "push": Push},
 }
 COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}
+_USE = "--use"
 _WITH_SETTINGS = ("train", "bench train", "bench sample")
 
 
@@ -70,8 +71,7 @@ def _out_of_memory(failure: RuntimeError) -> bool:
 
 
 def _run(argv: list[str]) -> int:
-    while argv[:1] == ["--use"]:
-        argv = _used(argv)
+    argv = _with_parts(argv)
     if argv == ["--version"]:
         from unmask import __version__
 
@@ -88,13 +88,21 @@ def _run(argv: list[str]) -> int:
     return _parse(argv).run() or 0
 
 
-def _used(argv: list[str]) -> list[str]:
-    """The command line after `--use MODULE`, whose parts are known then."""
-    require(len(argv) > 1, "no module to use", got="--use alone", allowed="--use MODULE COMMAND …", do="name it")
-    from unmask import extend
+def _with_parts(argv: list[str]) -> list[str]:
+    """The command line without its `--use MODULE`, wherever they stand; the parts of these modules are known then."""
+    left: list[str] = []
+    words = iter(argv)
+    for word in words:
+        name, _, module = word.partition("=")
+        if name != _USE:
+            left.append(word)
+            continue
+        module = module or next(words, "")
+        require(bool(module), "no module to use", got="--use alone", allowed="--use MODULE COMMAND …", do="name it")
+        from unmask import extend
 
-    extend.use(argv[1])
-    return argv[2:]
+        extend.use(module)
+    return left
 
 
 def _run_with_settings(name: str, argv: list[str]) -> int:

@@ -1,7 +1,7 @@
 """Everything that decides what a run does, and a sensible choice for the data at hand."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from ..baselines import (
     BASELINES,
@@ -15,7 +15,7 @@ from ..baselines import (
     SEDDConfig,
     SUNDAEConfig,
 )
-from ..configs import YOURS
+from ..configs import ADDED, YOURS
 from ..data import Dataset
 from ..mistakes import fail, require
 from ..networks import Conditioning, HourglassConfig, TransformerConfig, UNetConfig, UViTConfig
@@ -77,6 +77,15 @@ class RunConfig:
     """A model whose weights training begins with; None: random ones."""
 
     def __post_init__(self) -> None:
+        for part, known in ((self.network, get_args(NetworkConfig)), (self.method, tuple(METHODS.values()))):
+            kind = type(part)
+            require(
+                kind in known or ADDED.get(kind.__name__) is kind,
+                "a run could not be loaded again with this part",
+                got=kind.__name__,
+                allowed=", ".join(k.__name__ for k in known),
+                do="add it with unmask.extend",
+            )
         for order, needed in (("causal", self.method.needs_causal), ("block", self.method.needs_blocks)):
             given = getattr(self.network, order, False)
             do = f"leave --{order} out, or choose another --method"

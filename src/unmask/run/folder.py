@@ -105,12 +105,15 @@ class ModelFolder(ABC):
 
     @property
     def config(self) -> RunConfig:
-        document = self._json(CONFIG)
+        document, damaged = self._json(CONFIG), f"{self.folder / CONFIG} is damaged"
+        allowed, do = "a configuration", "get the file again"
+        require(isinstance(document, dict), damaged, got=document, allowed=allowed, do=do)
         try:
-            config: RunConfig = from_json(RunConfig, document or {})
-            require(isinstance(config, RunConfig), "no configuration", got=document, allowed="one", do="look inside")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            fail(f"{self.folder / CONFIG} is damaged", got=error, allowed="a configuration", do="get the file again")
+            config: RunConfig = from_json(RunConfig, document)
+        except (AttributeError, KeyError, TypeError) as error:
+            fail(damaged, got=error, allowed=allowed, do=do)
+        except ValueError as error:  # says what is wrong with it: a number out of range, a part that is not ours
+            raise ValueError(f"{self.folder / CONFIG}: {error}") from None
         return config
 
     @property
