@@ -20,6 +20,7 @@ import torch
 from unmask import presets
 from unmask.cli.train import apply
 from unmask.configs import to_json
+from unmask.core.device import best_device
 from unmask.data import Dataset
 from unmask.run import Run, RunConfig, fitted, with_method
 from unmask.run.config import METHODS
@@ -71,7 +72,7 @@ def trained(trainer: Trainer, seconds: float) -> tuple[list[Report], dict[str, f
 def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
     """Train, measure, write."""
     written = Record(name, options.seed)
-    trainer = build_trainer(config, options.folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    trainer = build_trainer(config, options.folder, best_device())
     reports, times = trained(trainer, options.seconds)
     config = replace(config, training=trainer.config)
     Run.start(options.folder, config)

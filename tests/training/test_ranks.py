@@ -105,7 +105,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from tests.training.test_run import config
 from unmask.run import build_trainer
 from unmask.training.world import joined
-with joined("cpu") as world:
+with joined(torch.device("cpu")) as world:
     setup = config(sys.argv[1], micro_batch=1, steps=2)
     trainer = build_trainer(setup, Path(sys.argv[2]), torch.device("cpu"), world, "ddp")
     seen = []

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.configs import to_json
+from unmask.core.device import on_gpu
 from unmask.run.bench_sample import SampleSpeed, measure
 from unmask.run.train import build_network
 
@@ -33,7 +34,7 @@ def run(command: "BenchSample") -> int:
     device, name = measured.device()
     with device:
         network = build_network(config.network, config.training.seed).eval().requires_grad_(False)
-    if config.training.compile != "off" and device.type == "cuda":
+    if config.training.compile != "off" and on_gpu(device):
         network.compile_parts(dynamic=None)
     start = time.perf_counter()
     rows = measure(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
+from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
 from unmask.mistakes import require
 from unmask.run import find, report
@@ -24,7 +24,7 @@ from .progress import bar
 
 def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
     """Measure one model, in continuous time and with the numbers of steps that are wanted."""
-    with joined("cuda" if torch.cuda.is_available() else "cpu") as world:
+    with joined(best_device()) as world:
         console = Console(quiet=as_json or not world.first)
         backwards = [_measured(model, one, console, world) for one in reversed(wanted)]
         results = backwards[::-1]  # steps that a model cannot be measured with are refused before anything is done

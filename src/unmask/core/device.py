@@ -13,9 +13,19 @@ HAVE_TRITON = importlib.util.find_spec("triton") is not None and (
 """Whether our Triton kernels can run: on a GPU, or anywhere in Triton's interpreter, which the tests use."""
 
 
+def best_device() -> torch.device:
+    """A GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def on_gpu(device: torch.device) -> bool:
+    """Whether what lies there is computed by a GPU: in bfloat16, and while the host goes on."""
+    return device.type == "cuda"
+
+
 def mixed(device: torch.device) -> torch.autocast:
     """For the use of a trained network: matrix products in bfloat16 on a GPU, nothing changed elsewhere."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+    return torch.autocast(device.type, torch.bfloat16, enabled=on_gpu(device))
 
 
 def usable(name: torch.device | str) -> torch.device:

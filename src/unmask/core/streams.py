@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..mistakes import require
 from . import checks
-from .device import HAVE_TRITON
+from .device import HAVE_TRITON, on_gpu
 
 if HAVE_TRITON:
     from . import philox_kernel
@@ -104,7 +104,7 @@ class Streams:
         """What so many calls of `uniform` give, in one go."""
         count, first = math.prod(shape), self._calls
         self._calls += calls
-        if HAVE_TRITON and self.device.type == "cuda":
+        if HAVE_TRITON and on_gpu(self.device):
             numbers = range(first, first + calls)
             found = [philox_kernel.uniform(self.index, call, self.step, self.seed, count) for call in numbers]
             return [u.view(len(self), *shape) for u in found]

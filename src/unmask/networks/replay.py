@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.device import on_gpu
 from .network import Network
 
 _PLAIN = 2
@@ -30,7 +31,7 @@ class Replayed:
 
     def features(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
         """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]."""
-        if x.device.type != "cuda" or torch.is_grad_enabled():
+        if not on_gpu(x.device) or torch.is_grad_enabled():
             return self._features(x, t, label)
         rows, inputs = filled_up(len(x)), (x, t, label)
         forms = (None if i is None else (i.shape[1:], i.dtype) for i in inputs)

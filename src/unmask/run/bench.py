@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
 
+from ..core.device import on_gpu
 from ..data import Batch
 from ..networks import Cost, cost
 from ..training import Trainer
@@ -105,7 +106,7 @@ def measure(
     breakdown: bool = True,
 ) -> Bench:
     """Warm up, time several windows of steps, then look into a few."""
-    ceiling = _ceiling(device) if device.type == "cuda" else None
+    ceiling = _ceiling(device) if on_gpu(device) else None
     network = config.network
     found: Cost = cost(network.build, shape)
     data: Any = MadeUp(shape, network.vocab_size, network.conditioning.classes)
@@ -113,7 +114,7 @@ def measure(
         method = config.method.build(build_network(network, config.training.seed))
     trainer = Trainer(config.training, method, data, None, Path(), device)
     gc.collect()
-    if device.type == "cuda":
+    if on_gpu(device):
         torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
     _steps(trainer, 1, device)
@@ -128,7 +129,7 @@ def measure(
         speeds.append(window * tokens / (time.perf_counter() - start))
     speed = statistics.median(speeds)
     cores = (cores + time.process_time()) / (time.perf_counter() - began)
-    peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None
+    peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu(device) else None
     shares, kernels = _look_inside(trainer, device, found.shares) if breakdown else ({}, [])
     micro = config.training.micro_batch or config.training.batch_size
     return Bench(
@@ -139,7 +140,7 @@ def measure(
         spread=(min(speeds), max(speeds)),
         sequences_per_s=speed / int(np.prod(shape)),
         peak_gib=peak,
-        estimated_gib=found.memory(micro, device.type == "cuda", chunk_size(network.vocab_size)) / 2**30,
+        estimated_gib=found.memory(micro, on_gpu(device), chunk_size(network.vocab_size)) / 2**30,
         ceiling_tflops=ceiling,
         mfu=None if ceiling is None else speed * found.flops_per_token / ceiling / 1e12,
         first_step_s=first,
@@ -153,7 +154,7 @@ def _steps(trainer: Trainer, count: int, device: torch.device) -> None:
     """So many updates, waited for."""
     for _ in range(count):
         trainer.launch()
-    if device.type == "cuda":
+    if on_gpu(device):
         torch.cuda.synchronize()
 
 
@@ -161,7 +162,7 @@ def _look_inside(
     trainer: Trainer, device: torch.device, products: dict[str, float]
 ) -> tuple[dict[str, float], list[tuple[str, float]]]:
     """Shares of the time by component, from the kernels (operations on a CPU), what is not in any being idle."""
-    cuda = device.type == "cuda"
+    cuda = on_gpu(device)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own chatter
     activities = [ProfilerActivity.CUDA] if cuda else [ProfilerActivity.CPU]
     with profile(activities=activities) as profiled:

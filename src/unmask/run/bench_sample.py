@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..core import Linear, Process, Streams, uniform_grid
-from ..core.device import mixed
+from ..core.device import mixed, on_gpu
 from ..networks import Network, Replayed
 from ..sampling import Predictor, trajectory
 
@@ -85,7 +85,7 @@ def measure(
 
 
 def _timed(way: str, begin: Way, x: Tensor, repeats: int) -> SampleSpeed:
-    cuda = x.device.type == "cuda"
+    cuda = on_gpu(x.device)
     for _ in zip(begin(), range(_WARM_UP), strict=False):
         pass
     if cuda:

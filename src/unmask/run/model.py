@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core import Estimator, Linear, Process, Streams
-from ..core.device import mixed, usable
+from ..core.device import best_device, mixed, usable
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, score
 from ..evaluation.likelihood import DEFAULT, Fit, Taken
@@ -367,7 +367,7 @@ def loaded(
         do="get the model again",
     )
     method = built(config, folder.weights(average, best), folder.folder)
-    device = usable(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = usable(device or best_device())
     method.requires_grad_(False).to(device).eval()
     if compiled:
         method.network.compile_parts(dynamic=None)

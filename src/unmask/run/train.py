@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from ..core.device import best_device, on_gpu
 from ..data import Dataset, Split
 from ..files import alone
 from ..mistakes import require
@@ -83,10 +84,10 @@ def train(
     Closing the generator saves. `log` names further sinks (`SINKS`). Under torchrun all ranks call this, and `parallel`
     names a strategy (`STRATEGIES`); `stop_asked` is looked at in every step, and one rank's yes is in all reports.
     """
-    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or best_device()
     check_sinks(log)
-    with joined(device.type) as world:
-        place = torch.device("cuda", world.local) if device.type == "cuda" else device
+    with joined(device) as world:
+        place = torch.device("cuda", world.local) if on_gpu(device) else device
         yield from _train(config, folder, place, log, world, parallel, stop_asked)
 
 

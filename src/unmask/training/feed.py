@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..core.device import on_gpu
 from ..data import Batch, Split
 from .world import World
 
@@ -62,4 +63,4 @@ class Feed:
         if array is None:
             return None
         tensor = torch.from_numpy(array)
-        return tensor.pin_memory() if self.device.type == "cuda" else tensor
+        return tensor.pin_memory() if on_gpu(self.device) else tensor

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core import Streams, cosine_grid, trusted
+from ..core.device import on_gpu
 from ..data import Split
 from ..data.order import Indices
 from ..evaluation import Scores, Sequences, bits, per_unit, score
@@ -159,7 +160,7 @@ class Trainer:
     ):
         strategy = choose(parallel, world)
         _check_share(config, world)
-        self.config, self.device, self.world, cuda = config, device, world, device.type == "cuda"
+        self.config, self.device, self.world, cuda = config, device, world, on_gpu(device)
         self.stop_asked: Callable[[], bool] = lambda: False
         """Whether this process was asked to stop; all ranks learn of it with the next report."""
         self.method = method.to(device)
@@ -306,7 +307,7 @@ class Trainer:
     @property
     def _mixed(self) -> bool:
         choice = self.config.precision
-        return self.device.type == "cuda" if choice == "auto" else choice == "bf16"
+        return on_gpu(self.device) if choice == "auto" else choice == "bf16"
 
     @torch.no_grad()
     def validate(self) -> Bits | None:
@@ -378,7 +379,7 @@ def _check_share(config: TrainingConfig, world: World) -> None:
 
 def _to_host(values: Tensor) -> tuple[Tensor, torch.cuda.Event | None]:
     """A copy on the host, and the event after which it is there."""
-    if values.device.type != "cuda":
+    if not on_gpu(values.device):
         return values, None
     copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
     ready = torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -21,6 +21,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from ..core.device import on_gpu
 from ..mistakes import fail, require
 from .method import Method
 
@@ -87,15 +88,15 @@ def from_environment() -> World:
 
 
 @contextmanager
-def joined(device_type: str) -> Iterator[World]:
+def joined(device: torch.device) -> Iterator[World]:
     """Within the block the ranks can talk to each other."""
     world = from_environment()
     if world.size == 1:
         yield world
         return
-    if device_type == "cuda":
+    if on_gpu(device):
         torch.cuda.set_device(world.local)
-    dist.init_process_group("nccl" if device_type == "cuda" else "gloo")
+    dist.init_process_group("nccl" if on_gpu(device) else "gloo")
     try:
         yield world
     finally:
@@ -125,7 +126,7 @@ class Ddp(Strategy):
 
     def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
         del mixed
-        place = [world.local] if device.type == "cuda" else None
+        place = [world.local] if on_gpu(device) else None
         self.module = self._wrapped = DistributedDataParallel(method, place, gradient_as_bucket_view=True)
 
     @contextmanager
