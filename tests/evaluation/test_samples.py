@@ -9,7 +9,7 @@ from scipy import linalg, stats
 from unmask.evaluation.checkers import balanced_brackets
 from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall, squared_mmd
 from unmask.evaluation.resampling import jackknife, student95
-from unmask.evaluation.statistics import Share, statistics, validity
+from unmask.evaluation.statistics import Share, statistics, validity, wilson
 from unmask.evaluation.yardsticks import Samples, frequencies_near, variety
 
 RNG = np.random.default_rng(0)
@@ -203,6 +203,19 @@ def test_the_interval_of_every_figure_of_a_text_is_that_of_other_samples():
         value, low, high = np.array([(one[name].value, one[name].low, one[name].high) for one in found]).T
         assert (high - low).mean() / (2 * student95(19)) == pytest.approx(value.std(), rel=0.25), name
         assert ((low < value.mean()) & (value.mean() < high)).mean() > 0.85, name
+
+
+def test_shares_stay_within_their_bounds_and_are_never_certain():
+    """Nothing repeated in any sample, or everything: each sample is one trial of it."""
+    rng = np.random.default_rng(0)
+    never, always = Samples([rng.permutation(40) for _ in range(24)], []), Samples([np.zeros(40, int)] * 24, [])
+    for samples, value, (low, high) in ((never, 0, wilson(0, 24)), (always, 36 / 37, wilson(36 / 37, 24))):
+        found = variety(samples)["repeated 4-grams"]
+        assert (found.value, found.low, found.high) == pytest.approx((value, low, high))
+        assert found.low < found.high
+    rare = Samples([np.zeros(5, int), *(rng.permutation(40) for _ in range(23))], [])
+    found = variety(rare)["repeated 4-grams"]
+    assert 0 <= found.low < found.value < found.high
 
 
 def test_few_samples_have_no_interval():

@@ -74,13 +74,16 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %, Wilson's: all p whose own error explains the share, so it stays within 0 and 1."""
-        if not self.of:
-            return math.nan, math.nan
-        z2 = Z95**2 / self.of
-        half = Z95 * math.sqrt((self.value * (1 - self.value) + z2 / 4) / self.of)
-        low, high = ((self.value + z2 / 2 + sign * half) / (1 + z2) for sign in (-1, 1))
-        return max(0.0, min(low, self.value)), min(1.0, max(high, self.value))  # rounding
+        """95 %, Wilson's."""
+        return wilson(self.value, self.of) if self.of else (math.nan, math.nan)
+
+
+def wilson(share: float, of: float) -> tuple[float, float]:
+    """The 95 % interval of a share of so many: all p whose own error explains it; within 0 and 1, and never empty."""
+    z2 = Z95**2 / of
+    half = Z95 * math.sqrt((share * (1 - share) + z2 / 4) / of)
+    low, high = ((share + z2 / 2 + sign * half) / (1 + z2) for sign in (-1, 1))
+    return max(0.0, min(low, share)), min(1.0, max(high, share))  # rounding
 
 
 def _share(part: int, of: int) -> Share:

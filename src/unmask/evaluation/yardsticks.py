@@ -4,7 +4,7 @@ No value alone says that samples are good: a text that repeats itself has a low 
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,15 @@ from .judge import Judge
 from .likelihood import Z95, Scores, per_unit, perplexity
 from .ngram import NGram
 from .resampling import SampleSet, jackknife, student95
-from .statistics import frequencies, statistics, validity
+from .statistics import frequencies, statistics, validity, wilson
 
 Ids = NDArray[Any]
 _GROUPS, _LEAST = 20, 4
 """Of samples that are left out one after the other: at most, and so few that their spread would say nothing."""
 _SLOW = 10
 """At most, where a statistic takes long."""
+_ROUNDING = 1e-9
+"""An error that samples which are all alike may have."""
 
 
 @dataclass(frozen=True)
@@ -66,22 +68,43 @@ def variety(samples: Samples) -> dict[str, Value]:
         found = statistics(rows)
         return found.entropy, found.distinct[2], found.repeated
 
-    names = ("unigram entropy, bits", "distinct 2-grams", "repeated 4-grams")
-    return with_intervals(names, values, [row.ravel().tolist() for row in samples.tokens])
+    kinds = {"unigram entropy, bits": number, "distinct 2-grams": share, "repeated 4-grams": share}
+    return with_intervals(kinds, values, [row.ravel().tolist() for row in samples.tokens])
+
+
+Kind = Callable[[float, float, int], Value]
+"""(figure, standard error, samples) → the figure with its interval."""
+
+
+def number(value: float, error: float, samples: int) -> Value:
+    """Of any size."""
+    del samples
+    return Value.with_error(value, error)
+
+
+def share(value: float, error: float, samples: int) -> Value:
+    """Between 0 and 1: Wilson's interval of as many trials as have this error, √(p(1 − p)/n). Where it tells nothing,
+    with all samples alike or p at an end, each sample is one trial: no interval is empty.
+    """
+    if math.isnan(error):
+        return Value(value)
+    told = error > _ROUNDING and 0 < value < 1
+    return Value(value, *wilson(value, value * (1 - value) / error**2 if told else samples))
 
 
 def with_intervals(
-    names: Sequence[str], statistic: Callable[[Any], Sequence[float]], samples: SampleSet, groups: int = _GROUPS
+    kinds: Mapping[str, Kind], statistic: Callable[[Any], Sequence[float]], samples: SampleSet, groups: int = _GROUPS
 ) -> dict[str, Value]:
     """Several figures of a set of samples, each with the interval of other samples, as many of them: by the jackknife,
     whose few groups have Student's law. Fewer than eight samples have no interval.
     """
     groups = min(groups, len(samples) // 2)
     if groups < _LEAST:
-        return dict(zip(names, map(Value, statistic(samples)), strict=True))
+        return dict(zip(kinds, map(Value, statistic(samples)), strict=True))
     values, errors = jackknife(statistic, samples, groups=groups)
-    widths = errors * (student95(groups - 1) / Z95)
-    return {name: Value.with_error(float(v), float(w)) for name, v, w in zip(names, values, widths, strict=True)}
+    wider = errors * (student95(groups - 1) / Z95)
+    found = zip(kinds.items(), values.tolist(), wider.tolist(), strict=True)
+    return {name: kind(value, error, len(samples)) for (name, kind), value, error in found}
 
 
 def frequencies_near(tokens: Ids, vocab_size: int) -> Yardstick:
@@ -94,7 +117,7 @@ def frequencies_near(tokens: Ids, vocab_size: int) -> Yardstick:
     def apart(rows: Sequence[Ids]) -> tuple[float]:
         return (float(np.abs(frequencies(rows, vocab_size) - real).sum() / 2),)
 
-    return lambda samples: with_intervals(["frequencies off by"], apart, samples.tokens)
+    return lambda samples: with_intervals({"frequencies off by": share}, apart, samples.tokens)
 
 
 def under_ngram(model: NGram) -> Yardstick:
@@ -141,7 +164,7 @@ def distances_by(extractor: Extractor, data: Samples) -> Yardstick:
 
     def distances(samples: Samples) -> dict[str, Value]:
         features = _features(extractor, samples)
-        found = with_intervals((frechet_name, "precision", "recall"), values, features, _SLOW)
+        found = with_intervals({frechet_name: number, "precision": share, "recall": share}, values, features, _SLOW)
         kernel = Value.with_error(*kernel_distance(real, features))
         return {frechet_name: found.pop(frechet_name), kernel_name: kernel, **found}
 
