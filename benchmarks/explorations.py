@@ -9,6 +9,7 @@ about a text, or about a mask, cancels, so differences are known better than the
 """
 
 import argparse
+import shlex
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -38,7 +39,7 @@ class Trial:
 
     def words(self) -> list[str]:
         """As `benchmarks.text8_speedrun` takes them."""
-        return [word for word in SHARED.split() if word != self.without] + self.flags.split()
+        return [word for word in SHARED.split() if word != self.without] + shlex.split(self.flags)
 
 
 BASE = "base"
@@ -58,8 +59,11 @@ TRIALS = {
     "late": Trial("the rate falls over the last 30 %", "--cooldown-share 0.3"),
     "early": Trial("the rate falls from the start", "--cooldown-share 1"),
     "cosine": Trial("the rate falls as a cosine", "--cooldown cosine"),
+    "values": Trial("values of the first layer in all others", "--network value-residuals"),
     "batch128": Trial("batch 128", "--batch-size 128"),
     "batch512": Trial("batch 512", "--batch-size 512"),
+    "growing": Trial("batch 128 before the rate falls", "--first='--batch-size 128'"),
+    "lengthening": Trial("512 windows of 128 before the rate falls", "--first='--length 128 --batch-size 512'"),
 }
 """By name, the base first."""
 

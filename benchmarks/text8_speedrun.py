@@ -16,8 +16,13 @@ from unmask.run.config import NetworkConfig
 from unmask.training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
 
 from .timed import NEVER, parser, record
+from .value_residuals import ValueResidualsConfig
 
-NETWORKS: dict[str, NetworkConfig] = {"transformer": TransformerConfig(27, 8, 8, 512), "hourglass": HourglassConfig(27)}
+NETWORKS: dict[str, NetworkConfig] = {
+    "transformer": TransformerConfig(27, 8, 8, 512),
+    "value-residuals": ValueResidualsConfig(27, 8, 8, 512),
+    "hourglass": HourglassConfig(27),
+}
 
 
 def recipe(network: str, method: str, data: str, seed: int, settings: list[str]) -> RunConfig:

@@ -6,11 +6,15 @@ The clock starts when everything is compiled (that time is stated), and the numb
 is measured then, so that the learning rate falls to its end in time. Other flags are fields as for `unmask train`. What
 is measured are the averaged weights: on the whole test split, or on a part of another with the same masks for all
 (`--split valid --sequences 2000`).
+
+`--first="--batch-size 128"` sets fields for the first 40 % of the time alone, in which the rate does not fall; what
+follows begins with the averaged weights, and lets the rate fall.
 """
 
 import argparse
+import shlex
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +37,8 @@ from .record import Record
 COMPILED, TIMED = 10, 50
 """Steps before the clock starts, and those whose speed decides how many there will be."""
 NEVER = 1 << 30
+FIRST = 0.4
+"""The part of the time for which `--first` speaks: what a linear cooldown over 60 % leaves."""
 
 
 def parser(description: str | None, split: str, sequences: int) -> argparse.ArgumentParser:
@@ -48,11 +54,27 @@ def parser(description: str | None, split: str, sequences: int) -> argparse.Argu
     wanted.add_argument("--sequences", type=int, default=sequences, help="0: all")
     wanted.add_argument("--draws", type=int, default=2)
     wanted.add_argument("--about", default="")
+    wanted.add_argument("--first", default="", help="fields for the first 40 %% of the time")
     return wanted
 
 
-def trained(trainer: Trainer, seconds: float) -> tuple[list[Report], dict[str, float]]:
-    """Train for so many seconds after compilation; all reports, and how long it took."""
+@dataclass(frozen=True)
+class Stage:
+    """A training of a given time, whose run is saved."""
+
+    trainer: Trainer
+    reports: list[Report]
+    compile_s: float
+    training_s: float
+
+    @property
+    def tokens(self) -> int:
+        """All that were read."""
+        return self.trainer.done * self.reports[-1].tokens
+
+
+def trained(trainer: Trainer, seconds: float) -> Stage:
+    """Train for so many seconds after compilation."""
     reports, begun, start, last = [], time.perf_counter(), 0.0, NEVER
     for report in trainer.steps():
         reports.append(report)
@@ -66,29 +88,49 @@ def trained(trainer: Trainer, seconds: float) -> tuple[list[Report], dict[str, f
             break
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return reports, {"compile_s": round(start - begun, 1), "training_s": round(time.perf_counter() - start, 1)}
+    return Stage(trainer, reports, start - begun, time.perf_counter() - start)
+
+
+def run_stage(config: RunConfig, folder: Path, seconds: float) -> Stage:
+    """Train in a folder that is a run afterwards."""
+    stage = trained(build_trainer(config, folder, best_device()), seconds)
+    Run.start(folder, replace(config, training=stage.trainer.config))
+    stage.trainer.save()
+    return stage
+
+
+def first_stage(config: RunConfig, options: argparse.Namespace) -> tuple[Stage, RunConfig]:
+    """Train with the fields of `--first`; the configuration of what is left."""
+    training, folder = config.training, options.folder.with_name(f"{options.folder.name}-first")
+    steady = replace(config, training=replace(training, rate=replace(training.rate, cooldown="none")))
+    stage = run_stage(apply(steady, tuple(shlex.split(options.first))), folder, FIRST * options.seconds)
+    falling = replace(training.rate, warmup=0, cooldown="linear", cooldown_share=1.0)
+    return stage, replace(config, start=str(folder), training=replace(training, rate=falling))
 
 
 def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
     """Train, measure, write."""
-    written = Record(name, options.seed)
-    trainer = build_trainer(config, options.folder, best_device())
-    reports, times = trained(trainer, options.seconds)
-    config = replace(config, training=trainer.config)
-    Run.start(options.folder, config)
-    trainer.save()
+    written, stages = Record(name, options.seed), []
+    if options.first:
+        stage, config = first_stage(config, options)
+        stages.append(stage)
+    stages.append(run_stage(config, options.folder, (1 - FIRST * len(stages)) * options.seconds))
+    trainer = stages[-1].trainer
+    config = replace(config, training=trainer.config, data=Path(options.data).name)
     wanted = Evaluation(options.split, sequences=options.sequences or None, draws=options.draws, repeats=2)
     written.write(
         name=options.name,
         about=options.about,
         budget_s=options.seconds,
         parameters=sum(p.numel() for p in trainer.method.parameters()),
-        steps=trainer.done,
-        tokens=trainer.done * reports[-1].tokens,
-        **times,
+        steps=sum(stage.trainer.done for stage in stages),
+        tokens=sum(stage.tokens for stage in stages),
+        compile_s=round(sum(stage.compile_s for stage in stages), 1),
+        training_s=round(sum(stage.training_s for stage in stages), 1),
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30, 2) if torch.cuda.is_available() else None,
-        loss=curve(reports),
-        config=to_json(replace(config, data=Path(options.data).name)),
+        loss=curve([report for stage in stages for report in stage.reports]),
+        first=options.first,
+        config=to_json(replace(config, start=None)),
         vocabulary=Dataset(options.data).vocabulary.size,
         result=evaluate(Run.open(options.folder), wanted).document() | {"data": None},
     )

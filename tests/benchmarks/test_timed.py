@@ -4,11 +4,14 @@ import json
 import sys
 
 import pytest
+import torch
 
 from benchmarks import explorations, text8_speedrun, timed
 from benchmarks import record as records
 from benchmarks.tables import likelihoods
+from benchmarks.value_residuals import ValueResidualsConfig
 from unmask.data import Dataset, Plan, prepare
+from unmask.networks import TransformerConfig
 from unmask.run import Run
 
 SMALL = ["--layers", "1", "--heads", "2", "--width", "16", "--batch-size", "4", "--seconds", "3"]
@@ -81,3 +84,37 @@ def test_changes_are_compared_with_a_base_of_their_seed(data, tmp_path, monkeypa
         Run.open(runs / "base-0").config.training.steps
         == json.loads((tmp_path / "speedrun" / "alone-base-0.json").read_text())["steps"]
     )
+
+
+def test_fields_for_the_first_part_of_the_time(data, tmp_path, monkeypatch):
+    """Shorter windows, then those of the data; the rate is what it would be in one piece: steady, then falling to 0."""
+    words = ("staged", data, tmp_path / "run", *SMALL, "--sequences", 8, "--first=--length 16 --batch-size 8")
+    called(monkeypatch, text8_speedrun.main, *words)
+    found = json.loads((tmp_path / "speedrun" / "staged-0.json").read_text())
+    first, then = (Run.open(tmp_path / name).config for name in ("run-first", "run"))
+    assert (first.length, first.training.batch_size, first.training.rate.cooldown) == (16, 8, "none")
+    assert (then.length, then.training.batch_size, then.training.rate.cooldown_share) == (None, 4, 1)
+    assert then.start == str(tmp_path / "run-first")
+    assert found["steps"] == first.training.steps + then.training.steps
+    assert found["tokens"] == 128 * found["steps"]  # as many in each batch
+    assert found["training_s"] == pytest.approx(3, abs=1.5)
+
+
+def test_values_of_the_first_layer(data, tmp_path, monkeypatch):
+    """Where no share is left of them, it is the plain transformer; with one it is not."""
+    config = ValueResidualsConfig(27, 2, 2, 16, mlp="relu2")
+    torch.manual_seed(0)
+    network, plain = config.build(), TransformerConfig(27, 2, 2, 16, mlp="relu2").build()
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    torch.nn.init.zeros_(network.shares)
+    plain.load_state_dict({name: weight for name, weight in network.state_dict().items() if name != "shares"})
+    x = torch.randint(28, (3, 8))
+    with torch.no_grad():
+        expected = plain.features(x)
+        torch.testing.assert_close(network.features(x), expected)
+        network.shares.fill_(1)
+        mixed = network.features(x)
+    assert (mixed - expected).abs().max() > 0.1
+    called(monkeypatch, text8_speedrun.main, "v", data, tmp_path / "run", *SMALL, "--network", "value-residuals")
+    assert Run.open(tmp_path / "run").config.network.build().shares.shape == (1,)
