@@ -135,7 +135,7 @@ def explorations(*results: dict[str, Any]) -> str:
 
 
 def _signed(figure: dict[str, float]) -> str:
-    return f"{figure['mean']:+.3f} ± {figure['error']:.3f}"
+    return f"{figure['mean']:+.4f} ± {figure['error']:.4f}"
 
 
 def text8_record(*results: dict[str, Any]) -> str:

@@ -78,7 +78,7 @@ def test_changes_are_compared_with_a_base_of_their_seed(data, tmp_path, monkeypa
     assert rows[1]["difference"]["mean"] == pytest.approx(found[1] - found[0])
     configs = [Run.open(runs / f"{name}-0").config.method.weighting for name in ("base", "bound")]
     assert configs == ["ce", "elbo"]
-    assert f"| the bound's weights | {found[1] - found[0]:+.3f} ±" in likelihoods.explorations(*rows)
+    assert f"| the bound's weights | {found[1] - found[0]:+.4f} ±" in likelihoods.explorations(*rows)
     called(monkeypatch, explorations.main, *words)  # nothing is trained again
     assert (
         Run.open(runs / "base-0").config.training.steps
