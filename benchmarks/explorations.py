@@ -9,18 +9,20 @@ about a text, or about a mask, cancels, so differences are known better than the
 """
 
 import argparse
+import gc
 import shlex
-import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from unmask.evaluation import compare
 from unmask.run import Run
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.folder import CONFIG
 
+from . import text8_speedrun
 from .record import Record, plainly
 
 DRAWS = 4
@@ -74,13 +76,17 @@ def folder_of(root: Path, trial: str, seed: int) -> Path:
 
 
 def train(data: str, root: Path, trial: str, seed: int, seconds: float, sequences: int, given: list[str]) -> None:
-    """In a process of its own, unless it was; a run has its configuration when it is trained."""
+    """Unless it was; a run has its configuration when it is trained. Compiled code and memory do not outlive it."""
     if (folder_of(root, trial, seed) / CONFIG).exists():
         return
     words = [f"alone-{trial}", data, str(folder_of(root, trial, seed)), "--seconds", f"{seconds:g}"]
     words += ["--seed", str(seed), "--sequences", str(sequences), "--draws", str(DRAWS)]
-    words += ["--about", TRIALS[trial].about, *TRIALS[trial].words(), *given]
-    subprocess.run([sys.executable, "-m", "benchmarks.text8_speedrun", *words], check=True)
+    text8_speedrun.main([*words, "--about", TRIALS[trial].about, *TRIALS[trial].words(), *given])
+    torch.compiler.reset()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
 
 def measured(root: Path, trial: str, seed: int, sequences: int) -> Result:

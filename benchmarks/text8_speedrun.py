@@ -43,11 +43,11 @@ def recipe(network: str, method: str, data: str, seed: int, settings: list[str])
     return apply(config, tuple(settings))
 
 
-def main() -> None:
-    """Train, measure, record."""
+def main(words: list[str] | None = None) -> None:
+    """Train, measure, record; None: what the command line says."""
     wanted = parser(__doc__, "valid", 2000)
     wanted.add_argument("--network", choices=NETWORKS, default="transformer")
-    options, settings = wanted.parse_known_args()
+    options, settings = wanted.parse_known_args(words)
     config = recipe(options.network, options.method, options.data, options.seed, settings)
     record(f"speedrun/{options.name}-{options.seed}", config, options)
 

@@ -62,14 +62,8 @@ def test_another_method_of_a_preset_on_the_test_split(data, tmp_path, monkeypatc
 
 
 def test_changes_are_compared_with_a_base_of_their_seed(data, tmp_path, monkeypatch):
-    """Trained in this process, so that results go to their own folder. The table shows the bounds' difference."""
+    """The table shows the bounds' difference."""
     runs = tmp_path / "runs"
-
-    def here(words, check):
-        assert check
-        called(monkeypatch, text8_speedrun.main, *words[3:])
-
-    monkeypatch.setattr(explorations.subprocess, "run", here)
     words = (data, runs, "--seconds", 1, "--sequences", 8, "--only", "bound", *SMALL[:-2])
     called(monkeypatch, explorations.main, *words)
     rows = [json.loads((tmp_path / f"explorations/{name}-0.json").read_text()) for name in ("base", "bound")]
