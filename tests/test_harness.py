@@ -21,6 +21,7 @@ from unmask.evaluation import Question, answer, estimator_for
 from unmask.evaluation.continuation import windows
 from unmask.harness import HarnessModel, main
 from unmask.training import charge_chunks
+from unmask.training.md4 import SCHEDULES
 
 CHOICE = """
 task: pairs
@@ -303,6 +304,16 @@ def test_command(letters, folder, tmp_path, capsys):
     assert f"{written['results']['pairs']['acc,none']:.4f}" in said
 
 
+def test_parts_of_ones_own(letters, folder, tmp_path, monkeypatch):
+    """Known before the model is loaded."""
+    monkeypatch.syspath_prepend(tmp_path)  # so that the path is as it was afterwards
+    text = 'from unmask import core, extend\nextend.schedule("of-the-test", core.Linear())\n'
+    (tmp_path / "parts_of_the_test.py").write_text(text)
+    words = ["--include", folder, "--tasks", "pairs", "--limit", "1", "--args", "draws=2"]
+    assert main([str(word) for word in (letters, *words, "--use", tmp_path / "parts_of_the_test.py")]) == 0
+    assert SCHEDULES.pop("of-the-test")
+
+
 def test_mistakes(letters, pictures, molecules, folder, tmp_path, capsys):
     for run in (pictures, molecules):
         with pytest.raises(ValueError, match="the harness needs a model of running text"):
@@ -313,6 +324,8 @@ def test_mistakes(letters, pictures, molecules, folder, tmp_path, capsys):
     assert "is not a run" in capsys.readouterr().err
     assert main([str(letters), "--include", str(folder), "--tasks", "pears"]) == 2
     assert capsys.readouterr().err.startswith("unknown task: got pears")
+    assert main([str(letters), "--include", str(folder), "--tasks", "pairs", "--use", "none.py"]) == 2
+    assert capsys.readouterr().err.startswith("there is no such file: got none.py")
 
 
 def test_without_the_extra(monkeypatch):

@@ -18,6 +18,7 @@ import torch
 import tyro
 from torch import Tensor
 
+from . import extend
 from .evaluation.continuation import Row, by_length, cost, found_greedily, ids, windows
 from .files import written_whole
 from .mistakes import extra, require
@@ -198,6 +199,7 @@ def evaluate(
     limit: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     args: Annotated[str, tyro.conf.arg(metavar="KEY=VALUE,…")] = "",
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    use: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE …")] = (),
 ) -> dict[str, Any]:
     """Run tasks of the evaluation harness on a model.
 
@@ -210,7 +212,10 @@ def evaluate(
         limit: Only the first N documents of each task.
         args: What the model takes, for example draws=64,steps=32,temperature=0.7.
         out: Write the results as JSON.
+        use: Modules or files with parts of yours that the model was trained with.
     """
+    for module in use:
+        extend.use(module)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the hub's client is imported
     from lm_eval.evaluator import simple_evaluate
     from lm_eval.utils import simple_parse_args_string
