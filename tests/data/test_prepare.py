@@ -15,6 +15,7 @@ import pytest
 from unmask.cli.main import main
 from unmask.data import Dataset, Manifest, Plan, prepare
 from unmask.data import sources as data_sources
+from unmask.data.files import glimpse
 from unmask.files import alone
 
 
@@ -83,6 +84,21 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path):
     assert contents(tmp_path / "killed") == contents(tmp_path / "undisturbed")
 
 
+@pytest.mark.parametrize("size", [1, 100, 1 << 16, (1 << 20) - 1, 1 << 20, 1 << 24])
+def test_a_glimpse_sees_all_of_a_small_file_and_both_ends_of_a_large_one(size, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(content := bytes(size))
+    before = glimpse(path)
+    places = {0, size // 2, size - 1} if size <= 1 << 20 else {0, size - 1}
+    for place in places:
+        path.write_bytes(content[:place] + b"x" + content[place + 1 :])
+        assert glimpse(path) != before, place
+    path.write_bytes(content)
+    assert glimpse(path) == before
+    path.write_bytes(content + b"\0")
+    assert glimpse(path) != before
+
+
 def test_a_finished_folder_is_left_alone(tmp_path):
     source = corpus(tmp_path / "a.smi", 500)
     first = prepare(Plan(str(source)), tmp_path / "out")
@@ -91,6 +107,12 @@ def test_a_finished_folder_is_left_alone(tmp_path):
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*")}
     with pytest.raises(ValueError, match="holds other prepared data: got length: None → 40"):
         prepare(Plan(str(source), length=40), tmp_path / "out")
+    text = source.read_text()
+    source.write_text(text[:-2] + ("z" if text[-2] != "z" else "y") + text[-1])  # as long as before
+    with pytest.raises(ValueError, match="holds other prepared data: got files"):
+        prepare(Plan(str(source)), tmp_path / "out")
+    source.write_text(text)
+    assert prepare(Plan(str(source)), tmp_path / "out") == first
     with source.open("a") as file:
         file.write("alpha beta\n")
     with pytest.raises(ValueError, match="holds other prepared data: got files"):

@@ -20,6 +20,7 @@ import numpy as np
 from ..files import alone, check_same, claim, written_whole
 from ..mistakes import fail
 from .choose import choose_vocabulary
+from .files import glimpse
 from .gather import TALLY, gather
 from .manifest import FILE, Manifest
 from .order import mix
@@ -85,7 +86,7 @@ class Plan:
     def to_json(self, source: Source, rows: bool) -> dict[str, Any]:
         """The plan in words, with a fingerprint of the files it was made for."""
         reading = {k: v for k, v in asdict(self.reading).items() if k != "cache"}
-        files = repr([(part, part.weight) for part in source.parts])
+        files = repr([(part, part.weight) for part in source.parts]) + repr([glimpse(file) for file in source.files])
         return {
             **{k: v for k, v in asdict(self).items() if k != "reading"},
             **{"valid": 0.0, "test": 0.0} | self.shares(source),

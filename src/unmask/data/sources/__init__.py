@@ -110,14 +110,16 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
     if kind not in KINDS:
         fail("unknown kind of source", got=kind, allowed=", ".join(KINDS), do="name one with --kind")
     _check_used(kind, reading)
+    inside = [file for path in paths for file in _files_below(path)]
     if kind not in _FOLDERS:
-        paths = [file for path in paths for file in _files_below(path)]
+        paths = inside
     if not paths:
         fail("the source is empty", got=where, allowed="at least one file", do="check the folder or the pattern")
     named_splits = _by_split(paths)
     if not named_splits:
-        return _opened(kind, paths, reading)
-    return _joined({split: _opened(kind, files, reading) for split, files in named_splits.items()})
+        return replace(_opened(kind, paths, reading), files=inside)
+    parts = {split: _opened(kind, files, reading) for split, files in named_splits.items()}
+    return replace(_joined(parts), files=inside)
 
 
 def _check_kind(name: str, kind: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ..vocabulary import Content
@@ -45,3 +46,5 @@ class Source:
     """All parts are one running text: split by position, no end-of-text."""
     values: int | None = None
     """The number of values if the content is integers; None for text."""
+    files: Sequence[Path] = ()
+    """What is read, where it lies on a disk of ours and nobody has checked it."""
