@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import unmask
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -28,6 +30,21 @@ def test_wheel_holds_the_package_and_its_licence(wheel):
     named = {f"unmask/{path.relative_to(source).as_posix()}" for path in files}
     assert packaged == named | {"unmask/py.typed", "unmask/data/corpus/shakespeare.txt.xz"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_one_version_everywhere(wheel):
+    """In the package, the wheel, and what is cited."""
+    assert wheel.name.startswith(f"unmask-{unmask.__version__}-")
+    assert f"\nversion: {unmask.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_a_checkout_works_without_being_installed(tmp_path):
+    """As on a machine where nothing can be installed: the sources on the path, nothing of the package elsewhere."""
+    code = "import unmask; print(unmask.__file__, unmask.__version__)"
+    command = [sys.executable, "-S", "-c", code]  # without site-packages
+    environment = {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert done.stdout.split() == [str(ROOT / "src/unmask/__init__.py"), unmask.__version__]
 
 
 def test_wheel_works_in_a_clean_environment(wheel, tmp_path):

@@ -7,7 +7,6 @@ parts of yours, `unmask.core` is the mathematics; `unmask --help` lists the comm
 from collections.abc import Callable
 from contextlib import closing as _closing
 from importlib import import_module as _import_module
-from importlib.metadata import version as _version
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from .run import Model, Run, RunConfig
     from .training import Report
 
-__version__ = _version("unmask")
+__version__ = "0.1.0"
 __all__ = ["__version__", "extend", "load", "presets", "run", "train"]
 
 
