@@ -129,6 +129,10 @@ def test_top_p_keeps_the_token_that_crosses():
     torch.testing.assert_close(law_of(LOG_P, top_p=1e-9), column(0, 1, 0, 0))
     torch.testing.assert_close(law_of(LOG_P, top_p=1.0), column(*P))
     torch.testing.assert_close(law_of([0.0, 0.0], top_p=0.5), column(1, 0))  # the mass is reached exactly
+    for equal in range(2, 40):
+        for kept in range(1, equal):
+            left = filter_logits(torch.zeros(equal), top_p=kept / equal) > -torch.inf
+            assert left.sum() == kept, (equal, kept)  # also where rounding would say otherwise
 
 
 def test_top_k_and_temperature():

@@ -13,10 +13,11 @@ import torch
 
 from tests import processes
 from tests.small_models import trained
+from unmask.cli.evaluate import verdict
 from unmask.cli.main import main
 from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
-from unmask.evaluation import chain_rule
+from unmask.evaluation import Difference, chain_rule
 from unmask.evaluation.yardsticks import Value
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
@@ -77,6 +78,15 @@ def test_compare_tells_apart_or_does_not(letters, capsys):
     assert "not told apart" in out
     _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--json")
     assert json.loads(out)["difference_bits_per_token"]["mean"] == 0
+    _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--sequences", 1)
+    assert "not told apart" in out  # one sequence says nothing about others
+
+
+def test_few_sequences_have_to_say_more():
+    """Three errors from nothing: enough of many sequences, not of three (Student's law: 4.3)."""
+    assert "b is better" in verdict(Difference(0.3, 0.1, 0.2, freedom=500), "a", "b")
+    assert "a is better" in verdict(Difference(-0.3, 0.1, 0.2, freedom=500), "a", "b")
+    assert "not told apart" in verdict(Difference(0.3, 0.1, 0.2, freedom=2), "a", "b")
 
 
 def test_models_of_different_data_are_not_compared(letters, tmp_path, capsys):

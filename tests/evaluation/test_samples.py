@@ -180,7 +180,16 @@ def test_several_figures_of_samples_that_are_no_array():
     assert error.tolist() == pytest.approx([0, 1.0])  # two groups, of means 1.5 and 3.5
 
 
-@pytest.mark.parametrize("freedom", [3, 4, 9, 19, 100])
+def test_the_bias_of_few_samples_is_not_in_the_error():
+    """How many there are, a statistic that is nothing but bias, has no error, also where groups do not divide them."""
+    for count in (20, 23, 29):
+        assert jackknife(len, np.zeros(count))[1] == 0
+    values = RNG.normal(size=29)
+    left = np.array([np.delete(values, np.s_[2 * g : 2 * g + 2]).mean() for g in range(10)])  # 9 are in all of them
+    assert jackknife(np.mean, values)[1] == pytest.approx(np.sqrt(27 / 20 * ((left - left.mean()) ** 2).sum()))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 19, 100])
 def test_students_law_is_scipys(freedom):
     assert student95(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=0.01)
 

@@ -12,7 +12,7 @@ from unmask.sampling.order import halton_ranks
 V = 8
 PROCESS = Process(Linear(), V)
 EVENLY = [3, 1, 8, 2, 5, 7, 4, 6]
-"""Position n has one of so many tokens, each with the same chance: sure by 1 / n, uncertain by log n, whatever is drawn."""
+"""A position has one of n tokens, each with the same chance: sure by 1 / n, uncertain by log n, whatever is drawn."""
 
 
 def evenly(numbers):
@@ -73,7 +73,7 @@ def test_what_stays_is_rounded_down():
 
 
 def test_the_noise_of_confidence():
-    """log μ + noise·share·Gumbel is largest with chance ∝ μ^(1 / (noise·share)). False alarm: 3e-7 for each of three."""
+    """log μ + noise·share·Gumbel is largest with chance ∝ μ^(1 / (noise·share)). False alarm: 1e-6."""
     rows, noise = 20_000, 1.5
     frames, _ = frames_of("confidence", evenly([1, 2, 4]), 3, rows, noise=noise)
     found = frames[0].changed.double().mean(0)

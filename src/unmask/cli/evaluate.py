@@ -11,6 +11,7 @@ from rich.table import Table
 
 from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
+from unmask.evaluation.resampling import student95
 from unmask.mistakes import require
 from unmask.run import find, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
@@ -125,12 +126,12 @@ def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -
 
 
 def verdict(difference: Difference, first: str, second: str) -> str:
-    """In one line; a claim only where the interval does not hold zero."""
+    """In one line; a claim only where the interval does not hold zero, which that of a single sequence always does."""
     apart = f"on their own: ± {difference.unpaired_error:.4f}"
     size = f"{difference.mean:+.4f} ± {difference.error:.4f} bits per token ({apart})"
-    if abs(difference.mean) <= 1.96 * difference.error:
-        return f"difference {size}: not told apart"
-    return f"difference {size}: {second if difference.mean > 0 else first} is better"
+    if abs(difference.mean) > student95(difference.freedom) * difference.error:  # never of one sequence: not a number
+        return f"difference {size}: {second if difference.mean > 0 else first} is better"
+    return f"difference {size}: not told apart"
 
 
 def _measured(model: str, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:

@@ -234,6 +234,8 @@ class Difference:
     error: float
     unpaired_error: float
     """What it would be if the two were scored on their own."""
+    freedom: int
+    """Degrees of freedom of the error: of few sequences it is not known well itself."""
 
 
 def compare(a: Scores, b: Scores) -> Difference:
@@ -244,4 +246,5 @@ def compare(a: Scores, b: Scores) -> Difference:
     require(same, "the two were scored on different sequences", got=got, allowed="the same", do=do)
     difference = per_unit(Scores(a.nats - b.nats, np.hypot(a.error, b.error), a.tokens, 0), a.tokens)
     apart = math.hypot(per_unit(a, a.tokens).error, per_unit(b, b.tokens).error)
-    return Difference(difference.mean / math.log(2), difference.error / math.log(2), apart / math.log(2))
+    mean, error, apart = (nats / math.log(2) for nats in (difference.mean, difference.error, apart))
+    return Difference(mean, error, apart, freedom=len(a.nats) - 1)
