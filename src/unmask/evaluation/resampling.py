@@ -39,7 +39,7 @@ def _part(samples: SampleSet, places: NDArray[np.intp]) -> Any:
 def student95(freedom: int) -> float:
     """What 95 of 100 values of Student's law with so many degrees of freedom lie within, in standard errors.
 
-    Exact for one and two, from three on within 1 %: its expansion around the normal law (Abramowitz and Stegun, 26.7.5).
+    Exact for one and two, from three on within 1 %: expanded around the normal law (Abramowitz and Stegun, 26.7.5).
     """
     z, within = Z95, 0.95
     if freedom < 1:
