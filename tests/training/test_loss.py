@@ -152,6 +152,22 @@ def test_genmd4_trains_network_and_weights_together(masks, time):
 
 
 @pytest.mark.usefixtures("logits")
+def test_the_smallest_exponent_trains():
+    """Its times come so near to 0 that rates w/t leave float32: what is visible there must not make the loss a NaN."""
+    net = network().float()
+    method = GenMD4Config(masks="independent").build(net)
+    with torch.no_grad():
+        method.weights.rho[0] = -9.0  # w = 0.2, where it is held
+    for step in range(40):
+        x_0 = (Streams(7, 512, step=step).uniform(16) * V).long()
+        loss = method(x_0, Streams(0, 512, step=step))
+        method.zero_grad()
+        loss.backward()
+        assert loss.isfinite()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in method.parameters())
+
+
+@pytest.mark.usefixtures("logits")
 def test_bounds_in_chunks_are_the_bounds():
     net, estimator = network(), ESTIMATORS["exact-k"]
     x_0 = (Streams(0, 6).uniform(20) * V).long()

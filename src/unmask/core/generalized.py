@@ -126,7 +126,9 @@ def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process)
 def generalized_losses(logits: Tensor, rows: Rows, draw: Draw, process: Process) -> Tensor:
     """The summand of `generalized_nelbo` at each row [R]."""
     _check_draw(draw)
-    return charge_rates(logits, rows, *_at_rows(-process.schedule.loss_weight(draw.t), rows))
+    rates, rate_x = _at_rows(-process.schedule.loss_weight(draw.t), rows)
+    hidden = draw.mask.flatten()[rows.index]  # what is not is charged nothing, and 0 times a rate beyond float32 is NaN
+    return charge_rates(logits, rows, rates.where(hidden[:, None], 0), rate_x.where(hidden, 0))
 
 
 def charge_rates(logits: Tensor, rows: Rows, rates: Tensor, rate_x: Tensor) -> Tensor:
