@@ -151,14 +151,13 @@ def test_genmd4_trains_network_and_weights_together(masks, time):
     assert final.item() == pytest.approx(4 * 0.6931, rel=0.08)
 
 
-@pytest.mark.usefixtures("logits")
 def test_the_smallest_exponent_trains():
     """Its times come so near to 0 that rates w/t leave float32: what is visible there must not make the loss a NaN."""
     net = network().float()
     method = GenMD4Config(masks="independent").build(net)
     with torch.no_grad():
         method.weights.rho[0] = -9.0  # w = 0.2, where it is held
-    for step in range(40):
+    for step in range(8):  # without care the seventh would fail
         x_0 = (Streams(7, 512, step=step).uniform(16) * V).long()
         loss = method(x_0, Streams(0, 512, step=step))
         method.zero_grad()
