@@ -26,6 +26,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "training_scale": (speed.training_scale, ("training_scale",)),
     "cpu_speed": (speed.cpu_speed, ("cpu_characters", "cpu_mnist", "cpu_molecules")),
     "interval_coverage": (theory.interval_coverage, ("interval_coverage",)),
+    "window_dependence": (theory.window_dependence, ("window_dependence",)),
     "estimator_efficiency": (theory.estimator_efficiency, ("estimator_efficiency",)),
     "campbell_variance": (theory.campbell_variance, ("campbell_variance",)),
     "evaluations": (likelihoods.evaluations, ("evaluation_text8", "evaluation_mnist")),

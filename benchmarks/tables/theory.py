@@ -51,3 +51,19 @@ def campbell_variance(result: dict[str, Any]) -> str:
         cells = (f"{r[way]['mean']:.1f} ± {r[way]['error']:.1f}" for way in ("campbell", "md4"))
         lines.append(f"| {r['length']} | {r['truth']:.1f} | {' | '.join(cells)} | {r['variance_ratio']:.1f} |")
     return "\n".join([*lines, "", f"{result['estimates']:,} estimates each. {source(result)}"])
+
+
+def window_dependence(result: dict[str, Any]) -> str:
+    """One row per length of a window."""
+    blocks = result["blocks"]
+    lines = [
+        f"| a window | windows | correlation of neighbours | error over windows | over {blocks} blocks | larger by |",
+        "|---" * 6 + "|",
+    ]
+    for r in result["rows"]:
+        apart, together = r["error_of_windows"], r["error_of_blocks"]
+        lines.append(
+            f"| {r['window']:,} characters | {r['windows']:,} | {r['neighbours_correlate']:.2f} | {apart:.4f} "
+            f"| {together:.4f} | {together / apart:.1f} |"
+        )
+    return "\n".join([*lines, "", f"{result['order']}-gram model, bits per character. {source(result)}"])

@@ -24,7 +24,7 @@ def from_json(kind: Any, document: Any) -> Any:
     """A dataclass of one of the kinds from what `to_json` gave; where there is a choice, of an added one too."""
     kinds: dict[str, Any] = {k.__name__: k for k in (get_args(kind) or (kind,)) if is_dataclass(k)}  # type: ignore[union-attr]
     if len(kinds) > 1:
-        kinds = ADDED | kinds
+        kinds |= {name: cls for name, cls in ADDED.items() if name not in kinds}  # ours first
     if isinstance(document, list):
         return tuple(from_json(None, value) for value in document)
     if not kinds or not isinstance(document, dict):

@@ -126,10 +126,10 @@ def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -
 
 
 def verdict(difference: Difference, first: str, second: str) -> str:
-    """In one line; a claim only where the interval does not hold zero, which that of a single sequence always does."""
+    """In one line; a claim only where the interval does not hold zero."""
     apart = f"on their own: ± {difference.unpaired_error:.4f}"
     size = f"{difference.mean:+.4f} ± {difference.error:.4f} bits per token ({apart})"
-    if abs(difference.mean) > student95(difference.freedom) * difference.error:  # never of one sequence: not a number
+    if abs(difference.mean) > student95(difference.freedom) * difference.error:  # false where one sequence has no error
         return f"difference {size}: {second if difference.mean > 0 else first} is better"
     return f"difference {size}: not told apart"
 
