@@ -74,7 +74,7 @@ def under_counts(dataset: Dataset, order: int, sequences: int | None) -> Scores:
     """Of the test split under an n-gram model that sees where a row begins."""
     train, test = dataset.split("train"), dataset.split("test")
     model = NGram(with_ends(train), order, dataset.vocabulary.size)
-    rows = np.arange(min(sequences or len(test), len(test)))
+    rows = np.sort(test.spread(sequences))
     sizes = test.lengths[rows]
     tokens = test.read(rows).tokens
     begun = (np.append(test.fill, row[:size]) for row, size in zip(tokens, sizes, strict=True))
@@ -146,7 +146,7 @@ def proteins(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
     counted, size = train.stream(0, min(train.tokens, COUNTED)), dataset.vocabulary.size
     yardsticks = [variety, frequencies_near(counted, size), under_ngram(NGram(counted, 3, size))]
     drawn = model.fill(model.blank(samples, seed), Sampling(steps=128, seed=seed)).tokens.cpu().numpy()
-    real = test.read(np.arange(min(samples, len(test)))).tokens
+    real = test.read(np.sort(test.spread(samples))).tokens
     found = {name: samples_of(model, list(rows)) for name, rows in (("samples", drawn), ("held out", real))}
     shares = {"train": frequencies([counted], size), "samples": frequencies(found["samples"].tokens, size)}
     return {

@@ -23,7 +23,7 @@ from .record import Record
 def figure(model: NGram, rows: NDArray[Any]) -> dict[str, Any]:
     """Bits per token, each sequence by itself, as the network sees it."""
     nats = np.array([-np.log(model.probs(row)).sum() for row in rows])
-    scores = Scores(nats, np.zeros(len(rows)), np.full(len(rows), rows.shape[1]), 0)
+    scores = Scores(nats, np.zeros(len(rows)), np.full(len(rows), rows.shape[1]), 0, neighbours=True)
     return {"order": model.order, **asdict(bits(per_unit(scores, scores.tokens)))}
 
 

@@ -32,7 +32,7 @@ def other_texts(run: Run, how: Evaluation, names: list[str], folder: Path) -> li
 
 
 def questions(run: Run, file: Path, many: int, draws: int) -> dict[str, Any]:
-    """Accuracy on the first questions, continuation only."""
+    """Accuracy on so many questions, continuation only."""
     start = time.perf_counter()
     _, found = choices(run, file, Evaluation(sequences=many), whole=False, draws=draws)
     each = (time.perf_counter() - start) / found.questions

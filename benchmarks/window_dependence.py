@@ -2,8 +2,10 @@
 
     python -m benchmarks.window_dependence data/text8
 
-The standard error of the mean over windows, as if they were independent, beside that over blocks of neighbours. Where
-both are alike, an error over windows can be believed.
+Its counts come from the beginning of the training split, and what follows is cut into pieces, as if each were a test
+split. How far their bits lie apart is the true error of one; beside it stand the error over windows, as if they were
+independent, and the one over blocks of neighbours that `unmask eval` gives, and how often the interval of a piece holds
+the mean of all.
 """
 
 import argparse
@@ -13,32 +15,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.data import Dataset
-from unmask.evaluation import NGram
+from unmask.evaluation import Figure, NGram, Scores, per_unit
 
 from .record import Record, plainly
 
-BLOCKS = 32
 WINDOWS = (256, 1290)
 """Tokens: a window of characters, and the characters of a window of 256 subwords."""
+PIECES = (100_000, 1_000_000, 5_000_000)
+"""Tokens of a piece."""
 
 
-def error(values: NDArray[np.float64]) -> float:
-    """Of the mean of independent values."""
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def row(bits: NDArray[np.float64], window: int) -> dict[str, Any]:
-    """Windows of so many tokens, and blocks of as many windows each."""
+def figures(bits: NDArray[np.float64], window: int) -> dict[str, Figure]:
+    """Bits per token of a text: over windows, and over blocks of them."""
     means = bits[: len(bits) // window * window].reshape(-1, window).mean(1)
-    blocks = means[: len(means) // BLOCKS * BLOCKS].reshape(BLOCKS, -1).mean(1)
+    ones = np.ones(len(means), dtype=np.int64)
     return {
-        "window": window,
-        "windows": len(means),
-        "bits_per_token": float(means.mean()),
-        "neighbours_correlate": float(np.corrcoef(means[:-1], means[1:])[0, 1]),
-        "error_of_windows": error(means),
-        "error_of_blocks": error(blocks),
+        name: per_unit(Scores(means, np.zeros(len(means)), ones, 0, neighbours=neighbours), ones)
+        for name, neighbours in (("windows", False), ("blocks", True))
     }
+
+
+def row(bits: NDArray[np.float64], window: int, piece: int) -> dict[str, Any]:
+    """Of a text in pieces of so many tokens, in windows."""
+    count = len(bits) // piece
+    found = [figures(part, window) for part in bits[: count * piece].reshape(count, piece)]
+    means = np.array([one["windows"].mean for one in found])
+    ways: dict[str, Any] = {}
+    for name in found[0]:
+        each = [one[name] for one in found]
+        held = [low < means.mean() < high for low, high in (one.interval for one in each)]
+        ways[name] = {"error": float(np.mean([one.error for one in each])), "held": float(np.mean(held))}
+    return {"window": window, "piece": piece, "pieces": count, "error": float(means.std(ddof=1)), **ways}
 
 
 def main() -> None:
@@ -49,12 +56,12 @@ def main() -> None:
     parser.add_argument("--counted", type=int, default=20_000_000, help="tokens of the training split")
     given = parser.parse_args()
     record, dataset = Record("window_dependence", seed=0), Dataset(given.data)
-    train, test = dataset.split("train"), dataset.split("test")
-    counted = train.stream(0, min(given.counted, train.tokens))
-    model = NGram(counted, given.order, dataset.vocabulary.size)
-    bits = -np.log2(model.probs(test.stream(0, test.tokens)))
-    rows = [row(bits, window) for window in WINDOWS]
-    record.write(order=given.order, counted=len(counted), blocks=BLOCKS, rows=rows)
+    train = dataset.split("train")
+    model = NGram(train.stream(0, given.counted), given.order, dataset.vocabulary.size)
+    starts = range(given.counted, train.tokens - PIECES[-1] + 1, PIECES[-1])
+    bits = np.concatenate([-np.log2(model.probs(train.stream(start, PIECES[-1]))) for start in starts])
+    rows = [row(bits, window, piece) for window in WINDOWS for piece in PIECES]
+    record.write(order=given.order, counted=given.counted, scored=len(bits), rows=rows)
 
 
 if __name__ == "__main__":

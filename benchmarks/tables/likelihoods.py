@@ -166,14 +166,15 @@ def _records(
     name: str, title: str, read: str, amount: Callable[[dict[str, Any]], float], results: tuple[dict[str, Any], ...]
 ) -> str:
     """Timed runs, each with what came before its clock started, and with its command."""
-    columns = ("recipe", "training, s", "compiled before, s", "parameters", read, title, "seed")
+    columns = ("recipe", "training, s", "compiled before, s", "parameters", read, title, "± masks alone", "seed")
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     ordered = sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"]))
     for r in ordered:
         seen = amount(r)
         lines.append(
             f"| {r['about']} | {r['training_s']:.0f} | {r['compile_s']:.0f} | {r['parameters'] / 1e6:.0f} M "
-            f"| {seen:,.{0 if seen >= 100 else 2}f} | {with_error(r['result'][name])} | {r['seed']} |"
+            f"| {seen:,.{0 if seen >= 100 else 2}f} | {with_error(r['result'][name])} "
+            f"| {r['result'][name]['monte_carlo']:.3f} | {r['seed']} |"
         )
     return "\n".join([*lines, "", *(source(r) for r in ordered)])
 

@@ -54,16 +54,16 @@ def campbell_variance(result: dict[str, Any]) -> str:
 
 
 def window_dependence(result: dict[str, Any]) -> str:
-    """One row per length of a window."""
-    blocks = result["blocks"]
-    lines = [
-        f"| a window | windows | correlation of neighbours | error over windows | over {blocks} blocks | larger by |",
-        "|---" * 6 + "|",
-    ]
+    """One row per length of a window and of a text."""
+    names = ("a text of", "in windows of", "error: true", "over windows", "over ten blocks", "interval holds: windows")
+    lines = ["| " + " | ".join([*names, "ten blocks"]) + " |", "|---" * 7 + "|"]
     for r in result["rows"]:
-        apart, together = r["error_of_windows"], r["error_of_blocks"]
-        lines.append(
-            f"| {r['window']:,} characters | {r['windows']:,} | {r['neighbours_correlate']:.2f} | {apart:.4f} "
-            f"| {together:.4f} | {together / apart:.1f} |"
-        )
-    return "\n".join([*lines, "", f"{result['order']}-gram model, bits per character. {source(result)}"])
+        ways = r["windows"], r["blocks"]
+        errors = " | ".join(f"{way['error']:.4f}" for way in ways)
+        held = " | ".join(f"{way['held']:.0%}" for way in ways)
+        text = f"{r['piece']:,} characters ({r['pieces']} of them)"
+        lines.append(f"| {text} | {r['window']:,} | {r['error']:.4f} | {errors} | {held} |")
+    about = (
+        f"{result['order']}-gram model of {result['counted']:,} characters, bits per character. Intervals should hold"
+    )
+    return "\n".join([*lines, "", f"{about} the mean of all texts in 95 of 100 cases. {source(result)}"])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from unmask.data.order import permute, rows_of_step
+from unmask.data.order import permute, rows_of_step, spread
 
 
 @given(size=st.integers(1, 3000), key=st.integers(0, 2**63 - 1))
@@ -49,3 +49,15 @@ def test_mistakes():
         rows_of_step(100, 0, 0, 10, 0, 3)
     with pytest.raises(ValueError, match="there are no rows"):
         rows_of_step(0, 0, 0, 10)
+
+
+@given(size=st.integers(1, 3000), few=st.integers(1, 3000))
+def test_some_rows_lie_evenly_over_all(size, few):
+    """Every row comes once. However many come first, any stretch of the rows holds its share of them, within as many
+    as van der Corput's sequence is off by: log₂ of their number, and one for each end.
+    """
+    every, first = spread(size, size), spread(size, few)
+    assert np.array_equal(np.sort(every), np.arange(size))
+    assert np.array_equal(first, every[:few])
+    share = np.searchsorted(np.sort(first), np.arange(size + 1)) - len(first) * np.arange(size + 1) / size
+    assert np.abs(share).max() <= 2 + np.log2(len(first) + 1)

@@ -1,11 +1,13 @@
 """Evaluation as a user does it: a small trained model, its folder, and what is said about it."""
 
 import json
+import math
 import os
 import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from unmask.cli.main import main
 from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
 from unmask.evaluation import Difference, chain_rule
+from unmask.evaluation.intervals import student95
 from unmask.evaluation.yardsticks import Value
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
@@ -114,13 +117,41 @@ def test_steps_and_targets(letters):
     assert near.per_token.monte_carlo / np.log(2) < 0.014
 
 
+def test_some_sequences_stand_for_all(letters, tmp_path):
+    """Of a text that is easy at first and then hard, sixteen windows cost what all do, ten times nearer than the first
+    sixteen, which are all easy. What a window costs does not depend on how many are scored.
+    """
+    noise = np.random.default_rng(2)
+    easy = "".join(c + c.upper() for c in noise.choice(list("abcd"), size=1000))
+    (tmp_path / "a.txt").write_text(easy + "".join(noise.choice(list("abcdABCD"), size=2000)))
+    known = str(letters.parent / "data" / "vocabulary.json")
+    prepare(Plan(str(tmp_path / "a.txt"), vocabulary=known, length=16, valid=0, test=0), tmp_path / "data")
+    how = Evaluation("train", str(tmp_path / "data"), draws=8, repeats=2)
+    whole, some = (evaluate(Run.open(letters), replace(how, sequences=count)) for count in (None, 16))
+    assert set(some.scores.nats) <= set(whole.scores.nats)
+    off = [abs(mean - whole.per_token.mean) for mean in (some.per_token.mean, whole.scores.nats[:16].mean() / 16)]
+    assert off[0] < 0.1 * off[1]
+
+
+def test_windows_of_text_have_errors_over_blocks_and_pictures_have_not(letters, pictures, capsys):
+    """Ten blocks of the text leave nine degrees of freedom; fifty pictures 49; so it is for texts and orders."""
+    of_text = evaluate(Run.open(letters), Evaluation("train", draws=1, repeats=2, sequences=50))
+    of_pictures = evaluate(Run.open(pictures), Evaluation("train", draws=1, repeats=2, sequences=50))
+    assert (of_text.per_token.freedom, of_pictures.per_token.freedom) == (9, 49)
+    code, out, _ = command(capsys, "eval", letters, "--split", "train", "--orders", 2, "--sequences", 12, "--json")
+    assert (code, json.loads(out)["left_to_right"]["freedom"]) == (0, 9)
+    assert of_text.document()["bits_per_token"]["freedom"] == 9
+    high = math.exp(of_text.per_token.mean + student95(9) * of_text.per_token.error)
+    assert of_text.document()["perplexity"]["high"] == pytest.approx(high)
+
+
 def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
     """Killed while it works; the parts that are there are kept, and the result is that of one go."""
     monkeypatch.setattr("unmask.run.evaluate._PART", 8)
     run = Run.open(letters)
     wanted = Evaluation("train", sequences=40, seed=5)
     whole = evaluate(run, wanted)
-    folder = letters / "evals" / whole.name.removesuffix("-first-40")
+    folder = letters / "evals" / whole.name.rsplit("-", 3)[0]
     parts = sorted(folder.glob("part-*.npz"))
     assert len(parts) == 5
     before = {path: path.stat().st_mtime_ns for path in parts[:3]}
@@ -336,7 +367,7 @@ def test_a_control_variate_changes_the_error_and_not_the_mean(letters):
 
 
 def test_orders_hold_the_likelihood_between_bounds(letters, capsys):
-    words = ("eval", letters, "--split", "valid", "--orders", 6, "--sequences", 4)
+    words = ("eval", letters, "--split", "valid", "--orders", 6, "--sequences", 24)
     code, out, _ = command(capsys, *words, "--json")
     assert code == 0
     found = json.loads(out)
@@ -357,9 +388,10 @@ def test_the_bound_of_orders_has_their_error(letters):
     """By hand: the spread over orders of each sequence, added up."""
     found = order_interval(Run.open(letters), Evaluation("valid", sequences=20), 4)
     model, split = load(letters), Dataset(letters.parent / "data").split("valid", 16)
-    tokens = torch.from_numpy(split.read(np.arange(20)).tokens)
+    rows = torch.from_numpy(split.spread(20))
+    tokens = torch.from_numpy(split.read(rows.numpy()).tokens)
     predict = Predictor(model.network, model.process.mask_id)
-    nats = torch.stack([chain_rule(predict, model.process, tokens, Streams(0, torch.arange(20), k)) for k in range(4)])
+    nats = torch.stack([chain_rule(predict, model.process, tokens, Streams(0, rows, k)) for k in range(4)])
     error = (nats.var(0) / 4).sum().sqrt().item() / tokens.numel() / np.log(2)
     assert found["bound"]["monte_carlo"] == pytest.approx(error)
 

@@ -135,22 +135,22 @@ def test_other_data_in_the_same_folder_is_measured_anew(tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_the_first_few_do_not_replace_all(run, tmp_path):
+def test_a_few_do_not_replace_all(run, tmp_path):
     """Both are kept, and both are told apart; parts are shared."""
     wanted = Evaluation("train", draws=1, repeats=2)
     every = evaluate.evaluate(run, wanted)
     path = run.results / "evals" / f"{every.name}.json"
     before = path.read_bytes()
     few = evaluate.evaluate(run, Evaluation("train", draws=1, repeats=2, sequences=4))
-    assert few.name == f"{every.name}-first-4"
+    assert few.name == f"{every.name}-4-of-{every.of}"
     assert path.read_bytes() == before
     assert len(list((run.results / "evals" / every.name).glob("part-*.npz"))) == 2
     assert evaluate.evaluate(run, Evaluation("train", draws=1, repeats=2, sequences=10**6)).name == every.name
     first, whole = sorted((one.line for one in evaluations(run)), key=len, reverse=True)
-    assert first.endswith(f"bits per token, the first 4 of {every.of} sequences")
+    assert first.endswith(f"bits per token, 4 of {every.of} sequences")
     assert whole.endswith("bits per token")
     question = json.dumps({"question": "the cat", "choices": ["sat", "log"], "answer": 0})
     (tmp_path / "q.jsonl").write_text("\n".join([question] * 3))
     kept = {zero_shot.choices(run, tmp_path / "q.jsonl", how, whole=False, draws=1)[0] for how in (wanted, FEW)}
     assert [json.loads(path.read_text())["questions"] for path in sorted(kept)] == [2, 3]
-    assert any(one.line.endswith("the first 2 of 3 questions") for one in evaluations(run))
+    assert any(one.line.endswith(", 2 of 3 questions") for one in evaluations(run))

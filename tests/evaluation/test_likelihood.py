@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from tests.sampling.oracle import chain
 from unmask.core import Linear, Process, Streams
@@ -46,6 +47,49 @@ def batches(size=16, x=X):
 def scores(denoiser=None, name="exact-k", steps=None, **options):
     estimator = estimator_for(PROCESS, name, steps)
     return Scores.joined(score(denoiser or LAW.denoiser(PROCESS), batches(), estimator, **options))
+
+
+def of_windows(nats, *, neighbours):
+    """Scores of as many windows of ten tokens each, without a Monte-Carlo error."""
+    return Scores(nats, np.zeros(len(nats)), np.full(len(nats), 10), 0, neighbours=neighbours)
+
+
+@pytest.mark.parametrize("alike", [1, 20])
+def test_neighbours_that_are_alike_do_not_narrow_an_interval(alike):
+    """400 windows, of which `alike` at a time have one level: the truth, 0, lies in 95 of 100 intervals over blocks,
+    and where windows are alike in fewer than 60 over windows. 2,000 texts; once in a million times the binomial law
+    leaves what is allowed.
+    """
+    noise = np.random.default_rng(alike)
+    levels = noise.normal(size=(2000, 400 // alike)).repeat(alike, axis=1) + 0.5 * noise.normal(size=(2000, 400))
+
+    def covered(neighbours):
+        found = [per_unit(of_windows(one, neighbours=neighbours), np.full(400, 10)) for one in levels]
+        assert {one.freedom for one in found} == {9 if neighbours else 399}
+        return sum(low < 0 < high for low, high in (one.interval for one in found))
+
+    least, most = stats.binom.ppf((1e-6, 1 - 1e-6), 2000, 0.95)
+    assert least <= covered(neighbours=True) <= most
+    assert (covered(neighbours=False) < 1200) == (alike > 1)
+
+
+def test_blocks_are_of_neighbours_and_few_windows_stand_for_themselves():
+    """25 windows in ten blocks of two or three; seven in seven. The error is that of the blocks' sums."""
+    nats = np.random.default_rng(0).normal(5, 1, size=25)
+    sums = [part.sum() - nats.mean() * len(part) for part in np.split(nats, [2, 5, 7, 10, 12, 15, 17, 20, 22])]
+    found = per_unit(of_windows(nats, neighbours=True), np.full(25, 10))
+    assert found.error == pytest.approx(math.sqrt(np.square(sums).sum() * 10 / 9) / 250)
+    few = per_unit(of_windows(nats[:7], neighbours=True), np.full(7, 10))
+    assert few == per_unit(of_windows(nats[:7], neighbours=False), np.full(7, 10))
+    pair = compare(of_windows(nats, neighbours=True), of_windows(np.zeros(25), neighbours=True))
+    assert (pair.error, pair.freedom) == (pytest.approx(found.error / math.log(2)), 9)
+
+
+def test_scores_are_put_in_their_places():
+    mixed = Scores(np.array([3.0, 1, 2]), np.array([0.3, 0.1, 0.2]), np.array([30, 10, 20]), 7, np.array([3, 1, 2]))
+    found = mixed.in_order(np.array([8, 0, 5]))
+    assert (found.nats.tolist(), found.error.tolist()) == ([1, 2, 3], [0.1, 0.2, 0.3])
+    assert (found.tokens.tolist(), found.content.tolist(), found.calls) == ([10, 20, 30], [1, 2, 3], 7)
 
 
 def test_the_oracles_bound_is_its_likelihood():

@@ -8,8 +8,9 @@ from scipy import linalg, stats
 
 from unmask.evaluation.checkers import balanced_brackets
 from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall, squared_mmd
-from unmask.evaluation.resampling import jackknife, student95
-from unmask.evaluation.statistics import Share, statistics, validity, wilson
+from unmask.evaluation.intervals import student95, wilson
+from unmask.evaluation.resampling import jackknife
+from unmask.evaluation.statistics import Share, statistics, validity
 from unmask.evaluation.yardsticks import Samples, frequencies_near, variety
 
 RNG = np.random.default_rng(0)

@@ -399,6 +399,27 @@ def test_held_out_bits_are_per_token_also_where_rows_differ_in_length(tmp_path):
     assert truth.mean > 2.5
 
 
+def test_validation_is_of_rows_from_all_over_the_split(tmp_path):
+    """Trained on a's alone, held-out text of a's and then b's: eight windows of 64 are half of each, and so cost what
+    all do; as neighbours are alike, their error is that of blocks, which is far from nothing.
+    """
+    (tmp_path / "a.txt").write_text("a" * 4096 + "b" * 512)
+    prepare(Plan(str(tmp_path / "a.txt"), length=16, valid=1024 / 4608, test=0), tmp_path / "data")
+    held_out = Dataset(tmp_path / "data").split("valid")
+    assert (len(held_out), held_out.stream(0, 512).max(), held_out.stream(512, 512).min()) == (64, 0, 1)
+    fast = {"optimizer": OptimizerConfig(rate=1e-2), "average": 0.0}
+    setup = config(str(tmp_path / "data"), steps=30, validate_every=30, **fast)
+    setup = replace(setup, network=replace(setup.network, vocab_size=2))
+    trainer = build_trainer(setup, tmp_path / "run", CPU)
+    list(trainer.steps())
+    few = trainer.validate()
+    trainer.config = replace(trainer.config, validation_sequences=64)
+    whole = trainer.validate()
+    assert whole.mean > 2  # half of it is a surprise
+    assert few.mean == pytest.approx(whole.mean, rel=0.1)
+    assert whole.error > 0.2 * whole.mean  # over windows it is an eighth
+
+
 def test_an_exact_likelihood_is_validated_once(text, tmp_path):
     trainer = build_trainer(with_method(config(text), "ar"), tmp_path, CPU)
     rows, features = [], trainer.method.network.features

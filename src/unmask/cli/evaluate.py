@@ -11,7 +11,7 @@ from rich.table import Table
 
 from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
-from unmask.evaluation.resampling import student95
+from unmask.evaluation.intervals import student95
 from unmask.mistakes import require
 from unmask.run import find, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
@@ -152,11 +152,7 @@ def _show(results: Sequence[Result], console: Console) -> None:
         value, low, high = perplexity(result.per_token)
         table.add_row("perplexity per token", f"{value:.3f}", f"{low:.3f}–{high:.3f}", "")
     console.print(table)
-    first = results[0]
-    calls = sum(result.scores.calls for result in results)
+    kinds = ", ".join(map(report.kind, results))
     console.print(
-        f"{len(first.scores.nats):,} sequences, {int(first.scores.tokens.sum()):,} tokens, {calls:,} network calls; "
-        + ", ".join(map(report.kind, results))
-        + f", {first.settings['estimator']}",
-        highlight=False,
+        f"{report.amount(*results)} network calls; {kinds}, {results[0].settings['estimator']}", highlight=False
     )

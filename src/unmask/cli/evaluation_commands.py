@@ -26,7 +26,7 @@ class EvaluationFlags:
     data: Annotated[Path | None, optional("DIR")] = None
     """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     sequences: Annotated[int | None, optional("N")] = None
-    """Only the first N; their figures are kept beside those of all."""
+    """Only N, spread evenly over the split; their figures are kept beside those of all."""
     estimator: Literal["exact-k", "controlled", "paper"] = "exact-k"
     """How masks are drawn: stratified exact-k, the same with a control variate fitted on training data (fewer calls
     for many draws), or the paper's way, which needs many more."""

@@ -108,7 +108,7 @@ def _yardsticks(model: Model, train: Split, data: Samples, by: By, judge: ModelF
 
 
 def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:
-    return list(split.read(np.arange(min(count, len(split)))).tokens)
+    return list(split.read(np.sort(split.spread(count))).tokens)
 
 
 def _show(points: list[Point], console: Console) -> None:

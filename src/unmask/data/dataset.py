@@ -12,7 +12,7 @@ from ..files import digest, fingerprint
 from ..mistakes import fail, require
 from . import vocabulary
 from .manifest import Manifest, SplitPart
-from .order import Indices, epoch_key, mix, rows_of_step
+from .order import Indices, epoch_key, mix, rows_of_step, spread
 from .vocabulary import Vocabulary
 
 
@@ -84,16 +84,18 @@ class Split:
 
     def __init__(self, dataset: Dataset, part: SplitPart, length: int | None = None):
         manifest = dataset.manifest
-        self._dataset, self._part, self._packed = dataset, part, not manifest.rows
+        self._dataset, self._part = dataset, part
+        self.running = not manifest.rows
+        """Whether rows are windows of one text, of any length; neighbours are alike then."""
         require(
-            length is None or (self._packed and length >= 1),
+            length is None or (self.running and length >= 1),
             "the length cannot be chosen here",
             got=length,
             allowed="None for rows, >= 1 for packed data",
             do="prepare the data with that length",
         )
         self.length = length or manifest.length
-        self.shape = (self.length,) if self._packed else tuple(manifest.shape)
+        self.shape = (self.length,) if self.running else tuple(manifest.shape)
         self.tokens = part.tokens
         self.documents = part.documents
         self.padded = part.lengths is not None
@@ -103,7 +105,7 @@ class Split:
         self._dtype = np.dtype(manifest.dtype)
         starts = np.cumsum([0] + [s.stop - s.start for s in part.segments])
         self._starts = starts.astype(np.int64)
-        if self._packed and self.tokens < self.length:
+        if self.running and self.tokens < self.length:
             fail(
                 "the split is shorter than one sequence",
                 got=f"{self.tokens} tokens",
@@ -113,7 +115,7 @@ class Split:
 
     def __len__(self) -> int:
         """The number of rows; of packed data, the whole windows there are."""
-        return self.tokens // self.length if self._packed else self._part.documents
+        return self.tokens // self.length if self.running else self._part.documents
 
     @property
     def identity(self) -> str:
@@ -162,7 +164,7 @@ class Split:
     def read(self, rows: Indices, shift: Indices | int = 0) -> Batch:
         """Rows by number. Windows of packed data start `shift` tokens later, as far as the split reaches."""
         rows = np.asarray(rows, dtype=np.int64)
-        if self._packed:
+        if self.running:
             starts = np.minimum(rows * self.length + shift, self.tokens - self.length)
             tokens = np.stack([self.stream(int(s), self.length) for s in starts])
             return Batch(tokens.astype(np.int64), None, None, rows)
@@ -174,6 +176,10 @@ class Split:
         labels = None if self.labels is None else self.labels[rows]
         return Batch(tokens.reshape(len(rows), *self.shape), valid, labels, rows)
 
+    def spread(self, count: int | None = None) -> Indices:
+        """Numbers of rows far apart, so many of them (None: all): those of a smaller count come first."""
+        return spread(len(self), len(self) if count is None else count)
+
     def count(self, seed: int, step: int, batch_size: int) -> int:
         """How many tokens of the whole batch of a step count."""
         if not self.padded:
@@ -184,7 +190,7 @@ class Split:
     def batch(self, seed: int, step: int, batch_size: int, rank: int = 0, ranks: int = 1) -> Batch:
         """The batch of a step: shuffled within each epoch; packed windows are shifted anew in each epoch."""
         epoch, rows = rows_of_step(len(self), seed, step, batch_size, rank, ranks)
-        if not self._packed:
+        if not self.running:
             return self.read(rows)
         shift = mix(epoch_key(seed, epoch).view(np.uint64)) % np.uint64(self.length)
         return self.read(rows, shift.astype(np.int64))

@@ -40,6 +40,20 @@ def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
+def spread(size: int, count: int) -> Indices:
+    """Rows far apart, `count` of `size`: the first few of them lie evenly over all, however many follow.
+
+    Numbers with their bits reversed (van der Corput's sequence), those that are no row left out: of the numbers below
+    the next power of two more than half are rows, and so are, but for a few, of any first part of the sequence.
+    """
+    bits, count = max(1, (size - 1).bit_length()), min(size, count)
+    number = np.arange(min(1 << bits, 2 * (count + bits)), dtype=np.int64)
+    reverse = np.zeros_like(number)
+    for bit in range(bits):
+        reverse = reverse << 1 | number >> bit & 1
+    return reverse[reverse < size][:count]
+
+
 def rows_of_step(
     size: int, seed: int, step: int, batch_size: int, rank: int = 0, ranks: int = 1
 ) -> tuple[Indices, Indices]:

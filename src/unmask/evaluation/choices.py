@@ -8,7 +8,7 @@ The endings of a question share their random numbers, questions do not: their er
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def _question(line: str, path: Path, number: int) -> Question:
 
 def answer(
     denoiser: Any,
-    questions: Iterable[Question],
+    questions: Mapping[int, Question],
     estimator: Estimator,
     vocabulary: Vocabulary,
     *,
@@ -95,24 +95,22 @@ def answer(
     draws: int = 32,
     seed: int = 0,
     whole: bool = False,
-    first: int = 0,
     charge: Charge,
 ) -> Iterator[Answered]:
-    """The cost of every ending, whatever the others are. `whole`: of the question too, as the paper does. first: the
-    number of the first question, which decides its random numbers.
+    """The cost of every ending, whatever the others are; the number of a question decides its random numbers. `whole`:
+    of the question too, as the paper does.
     """
 
     def nats(rows: list[Row]) -> Tensor:
         return cost(denoiser, rows, estimator, draws=draws, seed=seed, charge=charge)
 
-    asked = list(questions)
     rows = [
         _row(one.context, ending, vocabulary, length, whole, number)
-        for number, one in enumerate(asked, start=first)
+        for number, one in questions.items()
         for ending in one.endings
     ]
     found = iter(by_length(rows, max(1, _ROWS // draws), nats))  # endings of all questions together fill the batches
-    for question in asked:
+    for question in questions.values():
         sizes = tuple(max(1, len(ending.encode())) for ending in question.endings)
         yield Answered(tuple(next(found) for _ in sizes), None if whole else sizes, question.answer)
 

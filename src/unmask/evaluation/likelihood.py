@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,11 @@ from ..core.bound import Charge, charge_all
 from ..data import Split
 from ..data.order import Indices
 from ..mistakes import fail, require
+from .intervals import student95
 
 Floats = NDArray[np.float64]
-Z95 = 1.959963984540054
+BLOCKS = 10
+"""Into which windows of running text are joined for their error."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,25 @@ class Scores:
     """Network calls in all."""
     content: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     """A hash of each sequence's tokens; none where they are not known."""
+    neighbours: bool = False
+    """Whether the sequences are windows of one running text, in its order: then they are not independent."""
 
     @classmethod
     def joined(cls, parts: Iterable["Scores"]) -> "Scores":
         """All parts, in their order."""
         found = list(parts)
         require(bool(found), "there is nothing to evaluate", got="no sequences", allowed="at least one", do="add data")
-        names = ("nats", "error", "tokens", "content")
-        nats, error, tokens, content = (np.concatenate([getattr(p, n) for p in found]) for n in names)
-        return cls(nats, error, tokens, sum(p.calls for p in found), content)
+        nats, error, tokens, content = (np.concatenate([getattr(part, name) for part in found]) for name in _EACH)
+        return cls(nats, error, tokens, sum(part.calls for part in found), content)
+
+    def in_order(self, places: NDArray[np.int64]) -> "Scores":
+        """Those that were scored in another order than they stand in; places: where each stands [S]."""
+        order = np.argsort(places)
+        return replace(self, **{name: getattr(self, name)[order] for name in _EACH})
+
+
+_EACH = ("nats", "error", "tokens", "content")
+"""What there is of each sequence."""
 
 
 @dataclass(frozen=True)
@@ -85,25 +97,44 @@ class Figure:
     """Over sequences: what another sample of the data, and other random numbers, would change."""
     monte_carlo: float
     """Of the random numbers alone, these sequences given."""
+    freedom: int
+    """Degrees of freedom of the error: of few sequences, or few blocks, it is not known well itself."""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the true mean lies in 95 of 100 cases."""
-        return self.mean - Z95 * self.error, self.mean + Z95 * self.error
+        """Where the true mean lies in 95 of 100 cases, by Student's law."""
+        half = student95(self.freedom) * self.error
+        return self.mean - half, self.mean + half
 
     def scaled(self, factor: float) -> "Figure":
         """In other units."""
-        return Figure(self.mean * factor, self.error * factor, self.monte_carlo * factor)
+        return Figure(self.mean * factor, self.error * factor, self.monte_carlo * factor, self.freedom)
 
 
 def per_unit(scores: Scores, units: NDArray[Any]) -> Figure:
-    """Nats per unit (token, character, byte), Σ nats / Σ units: the ratio's standard error by its residuals."""
+    """Nats per unit (token, character, byte), Σ nats / Σ units: the ratio's standard error by its residuals.
+
+    Of independent sequences these are nats − mean · units of each, r_i, and the error is √(Σ r_i² n/(n−1)) / Σ units.
+    Neighbouring windows of a text are alike, so their residuals are added up within ten blocks first: r_i of a block.
+    """
     total = float(units.sum())
     require(total > 0, "there is nothing to divide by", got="no units", allowed="at least one", do="add data")
-    mean, count = float(scores.nats.sum()) / total, len(scores.nats)
+    mean = float(scores.nats.sum()) / total
     residual = scores.nats - mean * units
+    if scores.neighbours:
+        residual = _in_blocks(residual)
+    count = len(residual)
     spread = math.sqrt(float((residual**2).sum()) * count / (count - 1)) if count > 1 else math.nan
-    return Figure(mean, spread / total, math.sqrt(float((scores.error**2).sum())) / total)
+    monte_carlo = math.sqrt(float((scores.error**2).sum()))
+    return Figure(mean, spread / total, monte_carlo / total, freedom=count - 1)
+
+
+def _in_blocks(values: Floats) -> Floats:
+    """The sums of neighbours, in blocks of one size as nearly as can be."""
+    blocks = min(BLOCKS, len(values))
+    starts = np.arange(blocks) * len(values) // blocks
+    sums: Floats = np.add.reduceat(values, starts)
+    return sums
 
 
 def perplexity(nats_per_token: Figure) -> tuple[float, float, float]:
@@ -235,7 +266,7 @@ class Difference:
     unpaired_error: float
     """What it would be if the two were scored on their own."""
     freedom: int
-    """Degrees of freedom of the error: of few sequences it is not known well itself."""
+    """Degrees of freedom of the error."""
 
 
 def compare(a: Scores, b: Scores) -> Difference:
@@ -244,7 +275,6 @@ def compare(a: Scores, b: Scores) -> Difference:
     got = f"{len(a.nats)} and {len(b.nats)} that are not the same"
     do = "score them on the same split of the same data"
     require(same, "the two were scored on different sequences", got=got, allowed="the same", do=do)
-    difference = per_unit(Scores(a.nats - b.nats, np.hypot(a.error, b.error), a.tokens, 0), a.tokens)
-    apart = math.hypot(per_unit(a, a.tokens).error, per_unit(b, b.tokens).error)
-    mean, error, apart = (nats / math.log(2) for nats in (difference.mean, difference.error, apart))
-    return Difference(mean, error, apart, freedom=len(a.nats) - 1)
+    paired = replace(a, nats=a.nats - b.nats, error=np.hypot(a.error, b.error))
+    difference, apart = bits(per_unit(paired, a.tokens)), [bits(per_unit(one, one.tokens)).error for one in (a, b)]
+    return Difference(difference.mean, difference.error, math.hypot(*apart), difference.freedom)

@@ -1,6 +1,5 @@
 """The error of anything that is computed from a set of samples."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..mistakes import require
-from .likelihood import Z95
 
 SampleSet = Sequence[Any] | NDArray[Any]
 
@@ -34,17 +32,3 @@ def jackknife(
 
 def _part(samples: SampleSet, places: NDArray[np.intp]) -> Any:
     return samples[places] if isinstance(samples, np.ndarray) else [samples[place] for place in places]
-
-
-def student95(freedom: int) -> float:
-    """What 95 of 100 values of Student's law with so many degrees of freedom lie within, in standard errors.
-
-    Exact for one and two, from three on within 1 %: expanded around the normal law (Abramowitz and Stegun, 26.7.5).
-    """
-    z, within = Z95, 0.95
-    if freedom < 1:
-        return math.inf
-    if freedom <= 2:
-        return math.tan(math.pi * within / 2) if freedom == 1 else within * math.sqrt(2 / (1 - within**2))
-    terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return float(z + sum(term / freedom ** (i + 1) for i, term in enumerate(terms)))

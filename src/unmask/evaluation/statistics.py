@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mistakes import require
-from .likelihood import Z95
+from .intervals import wilson
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,6 @@ class Share:
     def interval(self) -> tuple[float, float]:
         """95 %, Wilson's."""
         return wilson(self.value, self.of) if self.of else (math.nan, math.nan)
-
-
-def wilson(share: float, of: float) -> tuple[float, float]:
-    """The 95 % interval of a share of so many: all p whose own error explains it; within 0 and 1, and never empty."""
-    z2 = Z95**2 / of
-    half = Z95 * math.sqrt((share * (1 - share) + z2 / 4) / of)
-    low, high = ((share + z2 / 2 + sign * half) / (1 + z2) for sign in (-1, 1))
-    return max(0.0, min(low, share)), min(1.0, max(high, share))  # rounding
 
 
 def _share(part: int, of: int) -> Share:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from .checkers import Checker
 from .distances import Features, frechet_from, kernel_distance, mauve, precision_recall
 from .features import Extractor
+from .intervals import Z95, student95, wilson
 from .judge import Judge
-from .likelihood import Z95, Scores, per_unit, perplexity
+from .likelihood import Scores, per_unit, perplexity
 from .ngram import NGram
-from .resampling import SampleSet, jackknife, student95
-from .statistics import frequencies, statistics, validity, wilson
+from .resampling import SampleSet, jackknife
+from .statistics import frequencies, statistics, validity
 
 Ids = NDArray[Any]
 _GROUPS, _LEAST = 20, 4

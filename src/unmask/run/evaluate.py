@@ -1,11 +1,13 @@
 """The likelihood of a split, written down as it goes: a stopped evaluation goes on where it was.
 
 RUN/evals/NAME/settings.json                  what decides the figures
-RUN/evals/NAME/part-000000000-000000256.npz   the scores of some sequences: the first, and the one after the last
+RUN/evals/NAME/part-000000000-000000064.npz   the scores of some sequences: the first, and the one after the last
 RUN/evals/NAME.json, .md, .png                the result
-RUN/evals/NAME-first-N.json, .md, .png        that of the first N sequences only
+RUN/evals/NAME-N-of-S.json, .md, .png         that of N of the split's S sequences only
 
-Several ranks (`torchrun`) divide the parts among themselves; the folder of the run is theirs together.
+Sequences are scored in an order in which the first N lie evenly over the split, so that a figure of some stands for
+all, and more of them go on from there. Several ranks (`torchrun`) divide the parts among themselves; the folder of the
+run is theirs together.
 """
 
 import math
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from ..core import Estimator, fit_surprise
 from ..data import Dataset, Split
+from ..data.order import Indices
 from ..data.vocabulary import Integers
 from ..evaluation import Figure, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
 from ..files import fingerprint, write_json, written_whole
@@ -32,7 +35,7 @@ from .folder import EVALS, Facts, ModelFolder
 from .model import Model, loaded
 from .sampling import GRIDS
 
-_PART = 256
+_PART = 64
 """Sequences of a part."""
 _PILOT = 32
 """Sequences from which the number of draws is chosen."""
@@ -51,7 +54,7 @@ class Evaluation:
     data: str | None = None
     """A folder of prepared data; None: the run's own."""
     sequences: int | None = None
-    """The first so many; None: all."""
+    """So many, spread evenly over the split; None: all."""
     estimator: str = "exact-k"
     """exact-k, controlled or paper."""
     draws: int = 4
@@ -123,33 +126,63 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
     run = run.pinned(world)
     model = loaded(run, average=wanted.average, device=device)
     split = split_of(run, model, wanted)
-    count = min(len(split), wanted.sequences or len(split))
-    require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
+    rows = rows_wanted(split, wanted, wanted.sequences)
     estimator = _estimator(run, model, wanted)
     if estimator.exact:  # nothing is drawn, so nothing is gained by drawing more
         wanted = replace(wanted, draws=1, repeats=2, target_error=None)
     if wanted.target_error is not None:
-        wanted = _with_repeats(model, split, estimator, wanted, count)
+        wanted = _with_repeats(model, split, estimator, wanted, rows)
     settings = settings_of(run, wanted, split)
     name = f"{wanted.split}-{fingerprint(settings)}"
     folder = run.results / EVALS / name
     if world.first:
         write_json(folder / "settings.json", settings)
-    starts = range(0, count, _PART)
-    for number, start in enumerate(starts[world.rank :: world.size], start=1):
-        _part(folder, model, split, estimator, wanted, start, min(start + _PART, count))
-        if progress is not None:
-            progress(min(number * world.size * _PART, count), count)
-    world.sum_(torch.zeros(1, device=device))  # all parts are there when all ranks are here
-    ends = (min(start + _PART, count) for start in starts)
-    parts = (_part(folder, model, split, estimator, wanted, *part) for part in zip(starts, ends, strict=True))
-    scores = Scores.joined(parts)
-    units = {unit: per_unit(scores, counts) for unit, counts in _units(model, split, scores, count).items()}
-    name = of_first(name, count, len(split))
+    kept = _Kept(folder, model, split, estimator, wanted)
+    scores = replace(kept.scores(rows, progress, world).in_order(rows), neighbours=split.running)
+    units = {unit: per_unit(scores, counts) for unit, counts in _units(model, split, scores, np.sort(rows)).items()}
+    name = of_some(name, len(rows), len(split))
     result = Result(name, settings, scores, per_unit(scores, scores.tokens), units, len(split))
     if world.first:
         write_json(run.results / EVALS / f"{name}.json", result.document())
     return result
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Scores in files of some sequences each, computed where they are not there yet."""
+
+    folder: Path
+    model: Model
+    split: Split
+    estimator: Estimator
+    wanted: Evaluation
+
+    def scores(self, rows: Indices, progress: Progress | None, world: World) -> Scores:
+        """Of these rows, in their order; every rank does its parts, and all have all of them."""
+        starts = range(0, len(rows), _PART)
+        done = 0
+        for start in starts[world.rank :: world.size]:
+            for part in self._computed(rows, start):
+                done += len(part.nats)
+                if progress is not None:
+                    progress(min(done * world.size, len(rows)), len(rows))
+        world.sum_(torch.zeros(1, device=self.model.device))  # all parts are there when all ranks are here
+        return Scores.joined(part for start in starts for part in self._computed(rows, start))
+
+    def _computed(self, rows: Indices, start: int) -> Iterator[Scores]:
+        """A part as it is kept, or batch by batch, and kept then."""
+        own = rows[start : start + _PART]
+        path = self.folder / f"part-{start:09d}-{start + len(own):09d}.npz"
+        if path.exists():
+            with np.load(path, allow_pickle=False) as found:
+                yield Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]), found["content"])
+            return
+        batches = []
+        for batch in _scores(self.model, self.split, self.estimator, self.wanted, own):
+            batches.append(batch)
+            yield batch
+        with written_whole(path) as file:
+            np.savez(file, **vars(Scores.joined(batches)))
 
 
 def _estimator(run: ModelFolder, model: Model, wanted: Evaluation) -> Estimator:
@@ -157,7 +190,7 @@ def _estimator(run: ModelFolder, model: Model, wanted: Evaluation) -> Estimator:
 
     def fit(estimator: Estimator) -> Tensor:
         train = rows_of(dataset_of(run, None if run.own_data else wanted.data), model.facts, "train")
-        (batch,) = batches(model, train, 0, min(_FITTED, len(train)), _FITTED)
+        (batch,) = batches(model, train, train.spread(_FITTED), _FITTED)
         return fit_surprise(
             model.network,
             batch.tokens,
@@ -201,38 +234,30 @@ def rows_of(dataset: Dataset, facts: Facts, split: str) -> Split:
     return found
 
 
+def rows_wanted(split: Split, wanted: Evaluation, count: int | None) -> Indices:
+    """So many rows, far apart; None: all."""
+    what = f"the split {wanted.split} is empty"
+    require(len(split) > 0, what, got="no sequences", allowed="some", do="name another")
+    return split.spread(count)
+
+
 def settings_of(run: ModelFolder, wanted: Evaluation, split: Split) -> dict[str, Any]:
     """What decides the figures, apart from the number of sequences: a path does not say what the data is."""
-    settings = asdict(wanted) | {"content": split.identity, "checkpoint": run.identity}
+    settings = asdict(wanted) | {"content": split.identity, "checkpoint": run.identity, "rows": "spread"}
     for name in ("sequences", "target_error"):
         settings.pop(name)
     return settings
 
 
-def of_first(name: str, count: int, of: int) -> str:
-    """The name of a result: that of the first few must not replace that of all."""
-    return name if count == of else f"{name}-first-{count}"
+def of_some(name: str, count: int, of: int) -> str:
+    """The name of a result: that of a few must not replace that of all."""
+    return name if count == of else f"{name}-{count}-of-{of}"
 
 
-def _part(
-    folder: Path, model: Model, split: Split, estimator: Estimator, wanted: Evaluation, start: int, end: int
-) -> Scores:
-    path = folder / f"part-{start:09d}-{end:09d}.npz"
-    if path.exists():
-        with np.load(path, allow_pickle=False) as found:
-            return Scores(found["nats"], found["error"], found["tokens"], int(found["calls"]), found["content"])
-    scores = Scores.joined(_scores(model, split, estimator, wanted, start, end))
-    with written_whole(path) as file:
-        np.savez(file, **vars(scores))
-    return scores
-
-
-def _scores(
-    model: Model, split: Split, estimator: Estimator, wanted: Evaluation, start: int, end: int
-) -> Iterator[Scores]:
+def _scores(model: Model, split: Split, estimator: Estimator, wanted: Evaluation, rows: Indices) -> Iterator[Scores]:
     yield from score(
         model.network,
-        batches(model, split, start, end, max(1, _ROWS // wanted.draws)),
+        batches(model, split, rows, max(1, _ROWS // wanted.draws)),
         estimator,
         draws=wanted.draws,
         repeats=wanted.repeats,
@@ -241,22 +266,20 @@ def _scores(
     )
 
 
-def batches(model: Model, split: Split, start: int, end: int, size: int) -> Iterator[Sequences]:
-    """Rows start..end of a split where the model is, at most `size` at a time."""
-    for first in range(start, end, size):
-        rows = np.arange(first, min(first + size, end))
-        yield Sequences.read(split, rows, model.device, labels=model.network.classes > 0)
+def batches(model: Model, split: Split, rows: Indices, size: int) -> Iterator[Sequences]:
+    """Rows of a split where the model is, at most `size` at a time."""
+    for start in range(0, len(rows), size):
+        yield Sequences.read(split, rows[start : start + size], model.device, labels=model.network.classes > 0)
 
 
-def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Evaluation, count: int) -> Evaluation:
+def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Evaluation, rows: Indices) -> Evaluation:
     """As many repeats as the target error takes, judged by a few sequences."""
-    pilot = Scores.joined(_scores(model, split, estimator, wanted, 0, min(_PILOT, count)))
+    pilot = Scores.joined(_scores(model, split, estimator, wanted, rows[:_PILOT]))
     target = math.inf if wanted.target_error is None else wanted.target_error
-    values = asdict(wanted) | {"repeats": repeats_for(pilot, wanted.repeats, count, target)}
-    return Evaluation(**values)
+    return replace(wanted, repeats=repeats_for(pilot, wanted.repeats, len(rows), target))
 
 
-def _units(model: Model, split: Split, scores: Scores, count: int) -> dict[str, NDArray[np.int64]]:
+def _units(model: Model, split: Split, scores: Scores, rows: Indices) -> dict[str, NDArray[np.int64]]:
     """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers.
 
     A character that is cut belongs to the sequence that holds its first byte, so that none counts twice.
@@ -264,8 +287,8 @@ def _units(model: Model, split: Split, scores: Scores, count: int) -> dict[str, 
     if isinstance(model.vocabulary, Integers):
         return {"dimension": scores.tokens}
     texts = []
-    for start in range(0, count, _PART):
-        batch = split.read(np.arange(start, min(start + _PART, count)))
+    for start in range(0, len(rows), _PART):
+        batch = split.read(rows[start : start + _PART])
         valid = np.ones(batch.tokens.shape, dtype=bool) if batch.valid is None else batch.valid
         texts += [model.vocabulary.spelt(row[keep]) for row, keep in zip(batch.tokens, valid, strict=True)]
     sizes = {"character": [_characters(text) for text in texts], "byte": [len(text) for text in texts]}

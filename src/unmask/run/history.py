@@ -74,7 +74,7 @@ def _line(path: Path, document: Document) -> str:
 
 def _choices(document: Document) -> str:
     share = f"{document['accuracy']:.1%} ± {document['error']:.1%}"
-    return f"{document['file']}: accuracy {share}{_first(document, 'questions')}"
+    return f"{document['file']}: accuracy {share}{_some(document, 'questions')}"
 
 
 def _orders(document: Document) -> str:
@@ -85,19 +85,20 @@ def _orders(document: Document) -> str:
 def _zero_shot(document: Document) -> str:
     value = document["perplexity"]
     interval = f"{value['value']:.2f} ({value['low']:.2f}–{value['high']:.2f})"
-    return f"{document['set']}: perplexity {interval} per token, protocol {document['protocol']}"
+    some = _some(document, "sequences")
+    return f"{document['set']}: perplexity {interval} per token, protocol {document['protocol']}{some}"
 
 
 def _likelihood(document: Document) -> str:
     steps = "" if document["steps"] is None else f", {document['steps']:,} steps"
     data = "" if document["data"] is None else f" of {Path(document['data']).name}"
-    return f"{document['split']}{data}{steps}: {_bits(document['bits_per_token'])}{_first(document, 'sequences')}"
+    return f"{document['split']}{data}{steps}: {_bits(document['bits_per_token'])}{_some(document, 'sequences')}"
 
 
-def _first(document: Document, what: str) -> str:
+def _some(document: Document, what: str) -> str:
     """How many were measured, where it was not all of them."""
     count, of = document[what], document.get("of")  # of another version: it does not say
-    return "" if of in (None, count) else f", the first {count:,} of {of:,} {what}"
+    return "" if of in (None, count) else f", {count:,} of {of:,} {what}"
 
 
 def _bits(figure: Document) -> str:

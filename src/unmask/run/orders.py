@@ -3,17 +3,20 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..core import Streams
-from ..evaluation import Figure, Scores, bits, chain_rule, order_bounds, per_unit
+from ..data import Split
+from ..data.order import Indices
+from ..evaluation import Scores, bits, chain_rule, order_bounds, per_unit
 from ..files import fingerprint, write_json
 from ..mistakes import require
 from ..sampling import MASKED, SCORES, Predictor
-from .evaluate import Evaluation, Progress, batches, settings_of, split_of
+from .evaluate import Evaluation, Progress, batches, rows_wanted, settings_of, split_of
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
 
@@ -34,23 +37,23 @@ def order_interval(
     model = loaded(run, average=wanted.average)
     _require_orders(model)
     split = split_of(run, model, wanted)
-    count = min(len(split), wanted.sequences or _FEW)
-    settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": count}
+    places = np.sort(rows_wanted(split, wanted, wanted.sequences or _FEW))
+    settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": len(places)}
     name = f"orders-{wanted.split}-{fingerprint(settings)}"
     path = run.results / EVALS / f"{name}.json"
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text())
         return found
-    require(count > 0, f"the split {wanted.split} is empty", got="no sequences", allowed="some", do="name another")
-    rows = list(_bounds(model, split, count, orders, wanted.seed, progress))
+    rows = list(_bounds(model, split, places, orders, wanted.seed, progress))
     values, tokens = np.concatenate([r for r, _ in rows], axis=1), np.concatenate([t for _, t in rows])
     bound, error, tighter, other, straight = values
+    figure = partial(_figure, tokens, split.running)
     document = settings | {
         "name": name,
-        "bound": _figure(bound, tokens, error),
-        "tighter_bound": _figure(tighter, tokens),
-        "other_side": _figure(other, tokens),
-        "left_to_right": _figure(straight, tokens, np.zeros_like(straight)),
+        "bound": figure(bound, error),
+        "tighter_bound": figure(tighter),
+        "other_side": figure(other),
+        "left_to_right": figure(straight, np.zeros_like(straight)),
     }
     write_json(path, document)
     return document
@@ -69,10 +72,11 @@ def _require_orders(model: Model) -> None:
 
 
 def _bounds(
-    model: Model, split: Any, count: int, orders: int, seed: int, progress: Progress | None
+    model: Model, split: Split, places: Indices, orders: int, seed: int, progress: Progress | None
 ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     """Nats [5, B] of some sequences, the bound with its error and the other three, and their tokens [B]."""
-    for batch in batches(model, split, 0, count, _TOGETHER):
+    done = 0
+    for batch in batches(model, split, places, _TOGETHER):
         require(
             batch.valid is None or bool(batch.valid.all()),
             "orders need rows of one length",
@@ -84,19 +88,22 @@ def _bounds(
         found = order_bounds(predict, model.process, batch.tokens, orders=orders, seed=seed, index=batch.index)
         own = Streams(seed, batch.index)
         straight = chain_rule(predict, model.process, batch.tokens, own, order="left-to-right")
-        done = int(batch.index[-1]) + 1
+        done += len(batch.index)
         if progress is not None:
-            progress(done, count)
+            progress(done, len(places))
         nats = torch.stack([found.elbo, found.elbo_error, found.upper, found.lower, straight]).numpy()
         yield nats, np.full(len(batch.tokens), batch.tokens[0].numel())
 
 
 def _figure(
-    nats: np.ndarray[Any, Any], tokens: np.ndarray[Any, Any], error: np.ndarray[Any, Any] | None = None
+    tokens: np.ndarray[Any, Any],
+    neighbours: bool,
+    nats: np.ndarray[Any, Any],
+    error: np.ndarray[Any, Any] | None = None,
 ) -> dict[str, float]:
     """As JSON. error: of the random orders [B]; None: not known."""
-    found: Figure = per_unit(Scores(nats, np.zeros(len(nats)) if error is None else error, tokens, 0), tokens)
-    document = asdict(bits(found))
+    known = np.zeros(len(nats)) if error is None else error
+    document = asdict(bits(per_unit(Scores(nats, known, tokens, 0, neighbours=neighbours), tokens)))
     if error is None:
         del document["monte_carlo"]
     return document

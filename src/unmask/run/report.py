@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import bits, perplexity
-from ..evaluation.likelihood import Z95
+from ..evaluation.intervals import Z95
 from ..files import written_whole
 from .evaluate import Result
 
@@ -30,8 +30,18 @@ def markdown(results: Sequence[Result]) -> str:
         lines.append(f"| {kind(result)} | " + " | ".join(cells) + f" | {value:.3f} ({low:.3f}–{high:.3f}) |")
     scores = first.scores
     settings = ", ".join(f"{name} {value}" for name, value in first.settings.items() if value is not None)
-    count = f"{len(scores.nats):,} sequences, {int(scores.tokens.sum()):,} tokens, {scores.calls:,} network calls each."
-    return "\n".join([*lines, "", f"± is one standard error over sequences. {count} {settings}."])
+    over = f"{first.per_token.freedom + 1} blocks of neighbouring sequences" if scores.neighbours else "sequences"
+    return "\n".join(
+        [*lines, "", f"± is one standard error over {over}. {amount(first)} network calls each. {settings}."]
+    )
+
+
+def amount(*results: Result) -> str:
+    """How much was measured, in words up to the number of network calls."""
+    count, of = len(results[0].scores.nats), results[0].of
+    sequences = f"{count:,} sequences" if count == of else f"{count:,} of {of:,} sequences"
+    calls = sum(result.scores.calls for result in results)
+    return f"{sequences}, {int(results[0].scores.tokens.sum()):,} tokens, {calls:,}"
 
 
 def write(results: Sequence[Result], folder: Path, name: str) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..data import Vocabulary
+from ..data.order import spread
 from ..evaluation import (
     Accuracy,
     Answered,
@@ -32,7 +33,7 @@ from ..evaluation.sets import Text
 from ..files import digest, fingerprint, write_json, written_whole
 from ..mistakes import fail, require
 from ..training import charge_chunks
-from .evaluate import Evaluation, Progress, of_first
+from .evaluate import Evaluation, Progress, of_some
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
 from .sampling import GRIDS
@@ -82,14 +83,16 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
     """Perplexity and bits of the set."""
     if model.rows:
         _fail_without_end(repr(model.vocabulary))
-    tokens = wanted.sequences(model.vocabulary, model.facts.shape[0])[: how.sequences]
-    require(len(tokens) > 0, "the set is shorter than one sequence", got="0", allowed=">= 1", do="add text")
+    every = wanted.sequences(model.vocabulary, model.facts.shape[0])
+    require(len(every) > 0, "the set is shorter than one sequence", got="0", allowed=">= 1", do="add text")
+    number = np.sort(spread(len(every), how.sequences or len(every)))
+    tokens = every[number]
 
     def batches() -> Iterator[Sequences]:
         size = max(1, _ROWS // how.draws)
         for start in range(0, len(tokens), size):
-            rows = torch.from_numpy(tokens[start : start + size]).to(model.device)
-            yield Sequences(rows, torch.arange(start, start + len(rows), device=model.device))
+            rows, index = (torch.from_numpy(a[start : start + size]).to(model.device) for a in (tokens, number))
+            yield Sequences(rows, index)
             if progress is not None:
                 progress(start + len(rows), len(tokens))
 
@@ -98,11 +101,12 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
     found = score(
         model.network, batches(), estimator, draws=how.draws, repeats=how.repeats, seed=how.seed, charge=charge_chunks
     )
-    scores = Scores.joined(found)
+    scores = replace(Scores.joined(found), neighbours=True)
     figure = per_unit(scores, scores.tokens)
     value, low, high = perplexity(figure)
     return {
         "sequences": len(tokens),
+        "of": len(every),
         "tokens": int(scores.tokens.sum()),
         "network_calls": scores.calls,
         "bits_per_token": asdict(bits(figure)),
@@ -131,7 +135,7 @@ class ZeroShots:
     def _settings(self, wanted: ZeroShot) -> dict[str, Any]:
         how = asdict(self.how)
         kept = ("estimator", "draws", "repeats", "steps", "grid", "average", "seed")
-        chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences}
+        chosen = {name: how[name] for name in kept} | {"at_most": self.how.sequences, "rows": "spread"}
         return wanted.settings() | chosen | {"checkpoint": self._pinned.identity}
 
     @cached_property
@@ -154,27 +158,26 @@ def choices(
     read, the others computed.
     """
     run, every = run.pinned(), list(read_questions(file))
-    questions = every[: how.sequences]
+    numbers = spread(len(every), how.sequences or len(every))
     settings = {"file": file.name, "blake2b": digest(file, "blake2b"), "whole": whole, "draws": draws}
     settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.identity}
-    settings |= {"masks": "by question"}  # kept answers of older versions, the same masks for all, are not read
+    settings |= {"masks": "by question", "rows": "spread"}  # kept answers of older versions are not read
     folder = run.results / EVALS / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
     model = loaded(run, average=how.average)
     answered: list[Answered] = []
-    for start in range(0, len(questions), _QUESTIONS):
-        answered += _answers(model, questions[start : start + _QUESTIONS], start, settings, folder)
+    for start in range(0, len(numbers), _QUESTIONS):
+        asked = {int(number): every[number] for number in numbers[start : start + _QUESTIONS]}
+        path = folder / f"part-{start:09d}-{start + len(asked):09d}.json"
+        answered += _answers(model, asked, settings, path)
         if progress is not None:
-            progress(len(answered), len(questions))
-    found, result = accuracy(answered), folder.with_name(f"{of_first(folder.name, len(questions), len(every))}.json")
+            progress(len(answered), len(numbers))
+    found, result = accuracy(answered), folder.with_name(f"{of_some(folder.name, len(numbers), len(every))}.json")
     write_json(result, settings | asdict(found) | {"of": len(every)})
     return result, found
 
 
-def _answers(
-    model: Model, questions: list[Question], start: int, settings: dict[str, Any], folder: Path
-) -> list[Answered]:
-    """Of some questions, written down."""
-    path = folder / f"part-{start:09d}-{start + len(questions):09d}.json"
+def _answers(model: Model, questions: dict[int, Question], settings: dict[str, Any], path: Path) -> list[Answered]:
+    """Of some questions, by their numbers, written down."""
     if path.exists():
         return [_answered(**one) for one in json.loads(path.read_text())]
     found = answer(
@@ -186,7 +189,6 @@ def _answers(
         draws=settings["draws"],
         seed=settings["seed"],
         whole=settings["whole"],
-        first=start,
         charge=charge_chunks,
     )
     answered = list(found)

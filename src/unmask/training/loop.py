@@ -316,14 +316,15 @@ class Trainer:
             return None
         count, world = min(self.config.validation_sequences, len(self.valid)), self.world
         share = -(-count // world.size)  # as many for each rank; the last ones may be done twice
-        rows = np.minimum(world.rank + world.size * np.arange(share), count - 1)
+        rows = np.sort(self.valid.spread(count))[np.minimum(world.rank + world.size * np.arange(share), count - 1)]
         with self.average.applied(), self.strategy.gathered(), self._precision():
             own = self._scores(self.valid, rows)
         nats, tokens = (
             world.gathered(torch.from_numpy(values).to(self.device)).flatten()[:count].cpu().numpy()
             for values in (own.nats, own.tokens)
         )
-        figure = bits(per_unit(replace(own, nats=nats, tokens=tokens, error=np.zeros(count)), tokens))
+        scores = Scores(nats, np.zeros(count), tokens, 0, neighbours=self.valid.running)
+        figure = bits(per_unit(scores, tokens))
         return Bits(figure.mean, figure.error)
 
     def _scores(self, split: Split, rows: Indices) -> Scores:
