@@ -1,7 +1,9 @@
 """GenMD4's identities and gradients, against full enumeration."""
 
+import math
 from functools import partial
 
+import mpmath
 import pytest
 import torch
 from hypothesis import given
@@ -26,6 +28,7 @@ from unmask.core import (
 )
 from unmask.core.exact import TableLaw, exact_nelbo, token_continuous_time, token_steps
 from unmask.core.exact.forms import all_masks, tanh_sinh
+from unmask.core.numeric import log_mean_exp
 
 from .laws import W, column
 
@@ -222,6 +225,49 @@ def test_t_step_gradients_are_finite_and_right(grid):
     estimates = torch.stack(estimates)
     z = (estimates.mean(0) - gradient) / (estimates.std(0) / len(estimates) ** 0.5)
     assert z.abs().max() < 5.5
+
+
+def kl_of_a_step(w, logits, x, s, t):
+    """KL(q(x_s | x_t = m, x_0 = x) ‖ p(x_s | x_t = m)) over x and the mask, as App. I defines it, to 50 digits."""
+    with mpmath.workdps(50):
+        w, logits, s, t = [mpmath.mpf(v) for v in w], [mpmath.mpf(v) for v in logits], mpmath.mpf(s), mpmath.mpf(t)
+        total = mpmath.fsum(mpmath.exp(v) for v in logits)
+        mu, stay = [mpmath.exp(v) / total for v in logits], [(s / t) ** v for v in w]
+        remains = mpmath.fsum(a * b for a, b in zip(mu, stay, strict=True))
+        revealed = (1 - stay[x]) * mpmath.log((1 - stay[x]) / (mu[x] * (1 - stay[x])))
+        return float(revealed + (stay[x] * mpmath.log(stay[x] / remains) if s else 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_steps", [1, 30, 10_000, 1_000_000])
+@pytest.mark.parametrize("w", [(0.2, 0.5, 0.9), (0.6, 1.0, 2.7), (0.9, 1.0, 1e6)], ids=str)
+def test_fine_grids_lose_no_digits(w, num_steps, dtype):
+    """A step costs about 1/T: every row to its own relative precision, from the first step to the last."""
+    process = Process(TokenPolynomial(column(*w)), 3)
+    index = torch.logspace(0, math.log10(num_steps), 24).long().clamp(max=num_steps)
+    t, s = index.double() / num_steps, (index - 1).double() / num_steps
+    x_0 = torch.arange(24)[:, None] % 3
+    logits = torch.randn(24, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    draw = as_draw(t, torch.ones_like(x_0, dtype=torch.bool), torch.ones_like(t), s)
+    found = generalized_steps_nelbo(logits, x_0, draw, process).total
+    rows = zip(logits.tolist(), x_0[:, 0].tolist(), s.tolist(), t.tolist(), strict=True)
+    truth = column(*(kl_of_a_step(column(*w).tolist(), *row) for row in rows))
+    torch.testing.assert_close(found, truth, rtol=1e-5 if dtype == torch.float32 else 1e-9, atol=1e-300)
+
+
+def test_shifts_beyond_float32_have_finite_gradients():
+    """log Σ μ_v e^(shift_v) where the sum is near 1, far from it and not a float32: values and gradients by float64."""
+    logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    logits[-1, 0] = -40  # so rare that only an even larger shift counts
+    shift = [[1e-6, -2e-6, 3e-7], [0.0, -30.0, -50.0], [500.0, -1.0, 0.0], [-1e6, -300.0, -1e4], [60.0, 0.0, -1e-3]]
+    shift = torch.tensor(shift)
+    wide = [x.double().requires_grad_() for x in (logits, shift)]
+    reference = torch.logsumexp(wide[0] + wide[1], -1) - torch.logsumexp(wide[0], -1)
+    narrow = [x.requires_grad_() for x in (logits, shift)]
+    found = log_mean_exp(*narrow)
+    torch.testing.assert_close(found.double(), reference, rtol=1e-5, atol=1e-12)
+    for a, b in zip(torch.autograd.grad(found.sum(), narrow), torch.autograd.grad(reference.sum(), wide), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-6)
 
 
 def test_pairs_leave_padding_visible():

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from tests.sampling.oracle import chain
-from unmask.core import Linear, Process, Streams
+from unmask.core import Cosine, Linear, Polynomial, Process, Streams, TokenPolynomial
 from unmask.evaluation import (
     Scores,
     Sequences,
@@ -17,6 +17,7 @@ from unmask.evaluation import (
     chain_rule,
     compare,
     estimator_for,
+    in_groups,
     order_bounds,
     per_unit,
     perplexity,
@@ -25,6 +26,7 @@ from unmask.evaluation import (
     surprise,
 )
 from unmask.evaluation.chain import mean_likelihood
+from unmask.evaluation.continuation import Row, found_greedily
 from unmask.sampling import Predictor
 
 V, N, COUNT = 4, 8, 40
@@ -218,6 +220,67 @@ def test_both_sides_of_the_likelihood():
     exact = order_bounds(Predictor(LAW.denoiser(PROCESS), V), PROCESS, X[:8], orders=2)
     torch.testing.assert_close(exact.upper, TRUTH[:8])
     torch.testing.assert_close(exact.lower, TRUTH[:8])
+
+
+def clock(x, t, condition=None):
+    """Looks at the time and at how many are masked: where k are, the first of two tokens costs log(1 + e^(k t))."""
+    del condition
+    return torch.stack([torch.zeros_like(t), t * (x == 2).sum(1)], -1)[:, None].expand(*x.shape, 2)
+
+
+INVERSES = {  # the time at which a share is masked on average, written out
+    "polynomial": (Polynomial(2.0), lambda share: share**0.5),
+    "cosine": (Cosine(), lambda share: 2 / math.pi * math.asin(share)),
+}
+
+
+@pytest.mark.parametrize("name", INVERSES)
+@pytest.mark.parametrize("order", ["left-to-right", "random", "confidence", (3, 0, 4, 1, 2)], ids=str)
+def test_the_chain_rule_shows_the_time_at_which_so_many_are_masked(order, name):
+    """With k of N left, α⁻¹(1 − k/N): from 1, where nothing is visible, to the time of one."""
+    schedule, inverse = INVERSES[name]
+    process, x_0 = Process(schedule, 2), torch.zeros(3, 5, dtype=torch.int64)
+    truth = sum(math.log1p(math.exp(k * inverse(k / 5))) for k in range(1, 6))
+    found = chain_rule(Predictor(clock, 2), process, x_0, Streams(0, 3), order)
+    assert found.tolist() == pytest.approx([truth] * 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", INVERSES)
+def test_groups_show_the_time_at_which_so_much_of_what_is_hidden_is_masked(name):
+    """Three of four hidden and revealed in two steps, two of them first; in the second row one by one and all four."""
+    schedule, inverse = INVERSES[name]
+    rank = torch.tensor([[1, 0, 1, 2], [2, 1, 4, 3]])
+    found = in_groups(Predictor(clock, 2), Process(schedule, 2), torch.zeros(2, 4, dtype=torch.int64), rank)
+    truth = [
+        sum(math.log1p(math.exp(k * inverse(k / hidden))) for k in left)
+        for left, hidden in (((3, 3, 1), 3), ((4, 3, 2, 1), 4))
+    ]
+    assert found.tolist() == pytest.approx(truth, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "share"),
+    [
+        (Polynomial(2.0), lambda t: t**2),
+        (Cosine(), lambda t: (math.pi / 2 * t).sin()),
+        (TokenPolynomial(torch.full((5,), 2.0).double()), lambda t: t),
+    ],
+    ids=["polynomial", "cosine", "GenMD4, by the linear schedule"],
+)
+def test_greedy_decoding_shows_the_time_at_which_so_much_of_the_end_is_masked(schedule, share):
+    """A network that says how many quarters are masked, everywhere: four places are filled with 4, 3, 2, 1 from the
+    left, two with 4, 2, whatever is visible before them.
+    """
+
+    def quarters(x, t, condition=None):
+        del condition
+        said = torch.nn.functional.one_hot((4 * share(t)).round().long(), 5).double()
+        return 9 * said[:, None].expand(*x.shape, 5)
+
+    ends = [[4, 3, 2, 1], [4, 2], [4, 3], [4]]
+    rows = [Row(torch.tensor([0] * (6 - len(end)) + end), 6 - len(end)) for end in ends]
+    found = found_greedily(Predictor(quarters, 5), Process(schedule, 5), rows, torch.device("cpu"))
+    assert found.tolist() == [True, True, False, True]
 
 
 def test_surprise_adds_up_to_the_bound():

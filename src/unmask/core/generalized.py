@@ -20,7 +20,7 @@ from ..mistakes import fail
 from . import checks
 from .estimator import Estimator, independent_masks, spread_over, steps_at
 from .grid import check_grid
-from .numeric import softmax_dtype
+from .numeric import log_mean_exp, softmax_dtype
 from .objective import Draw, Nelbo, Rows, TokenDraw, assemble, cross_entropy
 from .points import Spread, lattice, stratified
 from .process import Process
@@ -156,7 +156,7 @@ def generalized_steps_losses(logits: Tensor, rows: Rows, draw: Draw, process: Pr
     loss = cross_entropy(logits, rows)
     all_stay, log_stay_x = _at_rows(_log_stay(process, draw.s, draw.t), rows)
     logits = logits.to(softmax_dtype(logits))
-    log_ratio = (logits + (all_stay - log_stay_x[:, None]).to(logits.dtype)).logsumexp(-1) - logits.logsumexp(-1)
+    log_ratio = log_mean_exp(logits, (all_stay - log_stay_x[:, None]).to(logits.dtype))
     return -torch.expm1(log_stay_x) * loss - log_stay_x.exp() * log_ratio
 
 
