@@ -146,7 +146,7 @@ def test_likelihoods_are_those_of_answer(subwords):
     question = Question("the cat", ("sat on", "sat in", "and the dog sat"), 0)
     estimator = estimator_for(model.process)
     how = {"length": 16, "draws": 8, "seed": 3, "charge": charge_chunks}
-    (theirs,) = answer(model.network, [question], estimator, model.vocabulary, **how)
+    (theirs,) = answer(model.network, {0: question}, estimator, model.vocabulary, **how)
     found = likelihoods(ours, *((question.context, f" {ending}") for ending in question.endings))
     assert [-value for value, _ in found] == pytest.approx(theirs.nats, rel=1e-6)
 

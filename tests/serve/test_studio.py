@@ -218,6 +218,7 @@ def test_variants_are_pinned_copied_continued_and_deleted(watched):
     expect(tab.get_by_role("button", name="Copied")).to_be_visible()
     assert watched.page.evaluate("navigator.clipboard.readText()") == "".join(kept)
     tab.locator(".card").first.get_by_role("button", name="Go on").click()
+    expect(tab.locator(".board .marked")).to_have_count(0)
     expect(tab.get_by_label("Text", exact=True)).to_have_value("".join(kept))
     assert texts(tab.locator(".board")) == kept
     tab.locator(".card").nth(1).get_by_role("button", name="Delete").click()
