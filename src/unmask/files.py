@@ -3,21 +3,30 @@
 import hashlib
 import json
 import os
+import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from .configs import differences
 from .mistakes import fail
 
+_LEFT = 3600.0
+"""Seconds after which an unfinished file that does not grow has lost its writer."""
+
 
 @contextmanager
 def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Write a file so that it appears under its name only when it is complete and on disk."""
+    """Write a file so that it appears under its name only when it is complete and on disk.
+
+    Several may write it at once, each to a name of its own: the last one to end is there in the end.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    _sweep(path)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
@@ -30,6 +39,18 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed writers of a file have left: nobody has written to it for long."""
+    with suppress(OSError):  # gone meanwhile, or not ours to see or remove
+        for found in path.parent.iterdir():
+            if _is_partial(found, path) and time.time() - found.stat().st_mtime > _LEFT:
+                found.unlink(missing_ok=True)
+
+
+def _is_partial(found: Path, path: Path) -> bool:
+    return found.name.startswith(f".{path.name}.") and found.name.endswith(".partial")
 
 
 @contextmanager
@@ -173,7 +194,7 @@ def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, sam
 
 def _ours(path: Path, file: Path) -> bool:
     """What a kill may leave of an unfinished claim."""
-    return path == file.parent or path.name == f".{file.name}.partial"
+    return path == file.parent or _is_partial(path, file)
 
 
 def check_same(folder: Path, old: Any, new: Any, *, holds: str, same: str) -> None:
