@@ -68,11 +68,13 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path):
     def start(out):
         return subprocess.Popen([sys.executable, str(script), str(source), str(out), "2"], start_new_session=True)
 
+    began = time.perf_counter()
     assert start(tmp_path / "undisturbed").wait() == 0
+    took = time.perf_counter() - began
     killed, parts_seen = 0, set()
-    for delay in (0.3, 0.9, 1.2, 1.5, 1.8, 2.1):
+    for share in (0.15, 0.45, 0.6, 0.75, 0.9):
         process = start(tmp_path / "killed")
-        time.sleep(delay)
+        time.sleep(share * took)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
