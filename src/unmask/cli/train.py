@@ -20,6 +20,7 @@ from unmask import presets
 from unmask.configs import to_json
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
+from unmask.files import check_folder
 from unmask.mistakes import fail, nearest
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
@@ -136,6 +137,8 @@ def run(
 ) -> int:
     """Train and show it; returns the exit code. Of several ranks, the first one speaks."""
     console = Console(quiet=as_json or not from_environment().first)
+    if not dry_run:
+        check_folder(out)
     if plan is not None and not dry_run and not (Path(config.data) / FILE).exists():
         _prepare(plan, Path(config.data), console)
     if dry_run:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..files import alone, check_same, claim, written_whole
+from ..files import alone, check_folder, check_same, claim, written_whole
 from ..mistakes import fail
 from .choose import choose_vocabulary
 from .files import glimpse
@@ -134,6 +134,8 @@ def prepare(
 ) -> Manifest:
     """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun."""
     out = Path(out)
+    if not (out / FILE).exists():
+        check_folder(out)  # before anything is fetched
     source = find_source(plan.source, plan.kind, plan.reading)
     rows = source.rows if plan.rows is None else plan.rows
     if plan.reading.label_column and not rows:
