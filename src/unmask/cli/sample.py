@@ -21,7 +21,7 @@ from unmask.run.animation import write_gif, write_html
 from unmask.run.previews import grid_of, is_picture, png
 from unmask.sampling.frame import together
 
-from .live import Watch, watched
+from .live import Watch, until_end, watched
 from .progress import bar, silent
 
 _ANIMATED = 16
@@ -70,7 +70,7 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     check_files(out)
     start = time.perf_counter()
     animated = _ANIMATED if wanted.gif or wanted.html else 1 if picture else 4
-    watch = Watch(model.vocabulary, model.process.mask_id, picture, animated)
+    watch = Watch(model.vocabulary, model.process.mask_id, picture, animated, wanted.trim)
     rows, calls = _filled(model, x, sampling, watch, console)
     seconds = time.perf_counter() - start
     texts = [_text(model, row, wanted.trim) for row in rows]
@@ -100,6 +100,7 @@ def _filled(
     result: dict[int, np.ndarray[Any, Any]] = {}
     calls = 0
     batches = together(x, sampling.batch_size)
+    watch.rows = list(batches[0][: watch.shown])
     live = console.is_terminal and not console.quiet and len(batches) == 1
     with nullcontext(silent) if live else bar(console, "sampling") as show:
         for number, index in enumerate(batches):
@@ -114,15 +115,14 @@ def _filled(
 
 def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:
     """Decoded; up to the first end of text where that is wanted."""
-    flat, end = row.ravel(), model.vocabulary.eos_id
-    if trim and end is not None and (flat == end).any():
-        flat = flat[: int((flat == end).argmax())]
-    return model.vocabulary.decode(flat)
+    flat = row.ravel()
+    return model.vocabulary.decode(until_end(flat, model.vocabulary) if trim else flat)
 
 
 def _show(texts: list[str], watch: Watch, picture: bool, console: Console) -> None:
-    if console.is_terminal and (picture or len(texts) <= watch.shown):
-        console.print(watch.renderable())
+    """In a terminal coloured as they came, if all of them were watched: the first batch is, and no other."""
+    if console.is_terminal and (picture or list(range(len(texts))) == watch.rows):
+        console.print(watch.renderable(), soft_wrap=not picture)
     elif not picture:
         print("\n\n".join(texts))
 
