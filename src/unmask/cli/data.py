@@ -66,6 +66,8 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
     console.print(f"vocabulary: {dataset.vocabulary} (V = {dataset.vocabulary.size:,})", highlight=False)
     console.print(_layout(dataset), highlight=False)
     console.print(_splits_table(dataset))
+    if manifest.empty:
+        console.print(f"{manifest.empty:,} row{'s' * (manifest.empty != 1)} without text left out", highlight=False)
     if not _rows(dataset, dataset.splits[0]):
         most = manifest.splits[dataset.splits[0]].tokens
         console.print(f"too short to train on: prepare it in another folder with a --length of at most {most:,}")

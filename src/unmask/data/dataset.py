@@ -57,6 +57,7 @@ class Dataset:
         parts = self.manifest.splits.values()
         beside = [name for part in parts for name in (part.lengths, part.labels) if name is not None]
         content = asdict(replace(self.manifest, plan={}))  # with the hashes of the shards
+        del content["empty"]  # of what is not there
         return fingerprint([content, {name: digest(self.folder / name) for name in beside}])
 
     def split(self, name: str, length: int | None = None) -> "Split":

@@ -24,7 +24,7 @@ from .files import glimpse
 from .gather import TALLY, gather
 from .manifest import FILE, Manifest
 from .order import mix
-from .sources import Part, Piece, Reading, Source, find_source
+from .sources import NOTHING, Part, Piece, Reading, Source, find_source
 from .vocabulary import Vocabulary
 from .vocabulary import load as load_vocabulary
 
@@ -236,9 +236,12 @@ def _encode(job: _Job) -> None:
     tallies: dict[str, _Tally] = {}
     outputs: dict[str, BinaryIO] = {}
     shapes: set[tuple[int, ...]] = set()
-    dropped, split, number = 0, "", -1
+    dropped, empty, split, number = 0, 0, "", -1
     try:
         for number, piece, starts in _numbered(job.part):
+            if piece is NOTHING:
+                empty += 1
+                continue
             if job.rows and not piece.ends:
                 fail(
                     "a document is too large for a row",
@@ -270,9 +273,8 @@ def _encode(job: _Job) -> None:
         for file in outputs.values():
             file.close()
     few = sorted(shapes)[:2]  # one shape, or "several"
-    (partial / TALLY).write_text(
-        json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, "dropped": dropped, "shapes": few})
-    )
+    counts = {"dropped": dropped, "empty": empty, "shapes": few}
+    (partial / TALLY).write_text(json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, **counts}))
     partial.rename(job.folder)
 
 
@@ -281,8 +283,9 @@ def _numbered(part: Part) -> Iterator[tuple[int, Piece, bool]]:
     number, starts = 0, True
     for piece in part.pieces():
         yield number, piece, starts
-        starts = piece.ends
-        number += piece.ends
+        if piece is not NOTHING:
+            starts = piece.ends
+            number += piece.ends
 
 
 def _split_of(job: _Job, number: int) -> str:
