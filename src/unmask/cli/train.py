@@ -28,6 +28,7 @@ from unmask.run.config import METHODS, method_name
 from unmask.run.folder import CONFIG
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
+from unmask.run.train import held_out
 from unmask.training import Report
 from unmask.training.loss import chunk_size
 from unmask.training.world import from_environment
@@ -190,6 +191,9 @@ def train_shown(
     config: RunConfig, out: Path, log: tuple[str, ...], console: Console, parallel: str | None = None
 ) -> int | None:
     """Train with progress; None when it is done, the exit code when it was stopped."""
+    _, note = held_out(Dataset(config.data), config.length)
+    if note is not None:
+        console.print(note, highlight=False, soft_wrap=True)
     last: Report | None = None
     with (
         _troubles(config),
@@ -229,9 +233,7 @@ def _troubles(config: RunConfig) -> Iterator[None]:
 def _tell(report: Report, out: Path, console: Console) -> None:
     """The held-out bound and a sample, when there are new ones."""
     if report.validation is not None:
-        bits = report.validation
-        text = f"step {report.step}: held out {bits.mean:.4f} ± {bits.error:.4f} bits per token"
-        console.print(text, highlight=False)
+        console.print(f"step {report.step}: held out {report.validation}", highlight=False)
     if report.preview is None:
         return
     run = Run(out)

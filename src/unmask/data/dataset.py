@@ -66,7 +66,7 @@ class Dataset:
             fail(
                 f"{self.folder} has no split {name!r}", got=name, allowed=", ".join(self.splits), do="name one of them"
             )
-        return Split(self, self.manifest.splits[name], length)
+        return Split(self, name, length)
 
     def verify(self) -> None:
         """Compare every shard with its hash."""
@@ -83,8 +83,10 @@ class Dataset:
 class Split:
     """The rows of one split."""
 
-    def __init__(self, dataset: Dataset, part: SplitPart, length: int | None = None):
+    def __init__(self, dataset: Dataset, name: str, length: int | None = None):
         manifest = dataset.manifest
+        part: SplitPart = manifest.splits[name]
+        self.name = name
         self._dataset, self._part, self._packed = dataset, part, not manifest.rows
         require(
             length is None or (self._packed and length >= 1),
