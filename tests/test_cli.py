@@ -58,7 +58,7 @@ def test_version():
         (["demo", "--seed", "x"], "invalid literal for int() with base 10: 'x'"),
         (["demo", "--seed", "-1"], "seed is out of range: got -1, allowed is 0 <= seed < 2**64"),
         (["dmeo"], "Available subcommands: demo"),
-        (["demo", "--out", "/dev/null/pictures"], "Not a directory"),
+        (["demo", "--out", "/dev/null/pictures"], "got /dev/null, which is no folder"),
         (["train", "--out", "x"], "nothing to train on: got no preset, no --data"),
         (["train", "characters"], "no folder for the run"),
         (["train", "charcters", "--out", "x"], "did you mean characters?"),

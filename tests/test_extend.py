@@ -182,9 +182,40 @@ def test_a_module_that_is_not_there_is_one_line(given, said, tmp_path, monkeypat
     assert "\n" not in error
 
 
-def test_a_module_that_lacks_another_says_which(tmp_path, monkeypatch):
+BROKEN = {
+    "no Python": ("x = 1\ndef (:\n", "line 2 of {path}: SyntaxError: invalid syntax"),
+    "no UTF-8": (b"x = '\xe9'\n", "SyntaxError: "),
+    "zeros": ("x\0 = 1\n", "SyntaxError: "),
+    "another that is missing": (
+        "\nimport nowhere_found\n",
+        "line 2 of {path}: ModuleNotFoundError: No module named 'nowhere_found'",
+    ),
+    "another that is broken": ("\nimport broken_beside\n", "line 2 of {path}: ZeroDivisionError: division by zero"),
+    "a name that is not there": ("from math import tao\n", "line 1 of {path}: ImportError: cannot import name 'tao'"),
+    "a mistake of ours": (
+        "from unmask import core, extend\n\nextend.schedule('cosine', core.Linear())\n",
+        "line 3 of {path}: ValueError: there is a schedule of this name: got cosine",
+    ),
+    "a function of its own": ("def f():\n    raise KeyError\n\n\nf()\n", "line 2 of {path}: KeyError,"),
+    "several lines": ("raise RuntimeError('first\\nsecond')\n", "line 1 of {path}: RuntimeError: first, allowed"),
+    "an end": ("import sys\nsys.exit(0)\n", "line 2 of {path}: SystemExit: 0"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_module_that_fails_is_one_line(kind, tmp_path, monkeypatch, capsys):
+    """With the file, the line and the error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "lacking.py").write_text("import nowhere_to_be_found")
-    with pytest.raises(ModuleNotFoundError, match="nowhere_to_be_found"):
-        extend.use("lacking")
+    source, said = BROKEN[kind]
+    path = tmp_path / "broken_parts.py"
+    path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    (tmp_path / "broken_beside.py").write_text("1 / 0\n")
+    for given in (["--use", str(path), "samplers"], ["--use", "broken_parts", "samplers"]):
+        assert main(given) == 2
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert error.startswith(f"{given[1]} cannot be imported: got ")
+        assert said.format(path=path) in error
+        assert error.count("\n") == 1
+    assert "broken_parts" not in sys.modules

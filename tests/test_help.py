@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.processes import several
+from tests.small_models import trained
 from unmask.cli.main import COMMANDS, GROUPS, main
+from unmask.data import Plan, prepare
+from unmask.training import OptimizerConfig
 
 ROOT = Path(__file__).parent.parent
 UNMASK = [sys.executable, "-m", "unmask"]
@@ -158,6 +162,38 @@ def test_colours_in_a_terminal_that_has_them(letters, place, coloured):
     shown, _, complaint = said.rpartition(b"###")
     assert (b"\033[48;" in shown) == coloured  # a background for each token
     assert (b"\033[31m" in complaint) == coloured
+
+
+@pytest.fixture(scope="module")
+def accents(tmp_path_factory):
+    """A model of bytes, most of whose characters have several, and whose documents are short."""
+    folder = tmp_path_factory.mktemp("accents")
+    (folder / "a.jsonl").write_text('{"text": "é–ü–"}\n' * 400)
+    prepare(Plan(str(folder / "a.jsonl"), vocabulary="bytes", length=32), folder / "data")
+    rate = OptimizerConfig(rate=1e-2)
+    return trained(folder / "data", folder / "run", width=32, steps=60, batch_size=16, optimizer=rate)
+
+
+def test_a_terminal_shows_the_same_text_as_a_pipe(accents):
+    """Characters of several bytes, --trim, texts longer than a line, several prompts; only colours come on top."""
+    few = ("--steps", 8)
+    commands = [
+        ["sample", accents, "-n", 3, "--length", 64, *few],
+        ["sample", accents, "-n", 2, "--trim", "--seed", 1, *few],
+        ["infill", accents, "é–[MASK:9]é", *few],
+        ["infill", accents, "é–[MASK:9]é", "ü[MASK:12]", *few],
+    ]
+    piped = processes.run(several(*commands), capture_output=True, timeout=120, check=True)
+    shown = in_terminal(*commands, TERM="xterm-256color", COLUMNS="20")
+    wanted, got = (text.decode().replace("\r\n", "\n").split("###\n")[1:] for text in (piped.stdout, shown))
+    assert len(wanted) == len(got) == 4
+    for text, coloured in zip(wanted, got, strict=True):
+        final = re.sub(r"\033\[[0-9;?]*[A-Za-z]", "", re.split(r"\033\[2K|\033\[\?25h", coloured)[-1])
+        assert text.partition("exit 0")[0].strip() == re.split(r"\d samples? in", final)[0].strip()
+    trimmed, given = wanted[1].partition("exit")[0].split(), wanted[3].split()
+    assert max(map(len, trimmed)) < 16  # of 32 tokens
+    assert given[0].startswith("é–")
+    assert given[1].startswith("ü")
 
 
 def test_a_closed_pipe_is_no_mistake():

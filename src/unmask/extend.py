@@ -7,6 +7,7 @@ a part needs it again to be loaded: the folder of a run names it, and nothing is
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -94,12 +95,24 @@ def use(module: str) -> None:
     sys.path.insert(0, str(folder.resolve()))  # as Python does for a script
     try:
         found = importlib.import_module(name)
-    except ModuleNotFoundError as missing:
-        if not f"{name}.".startswith(f"{missing.name}."):  # it is there, and lacks another
-            raise
-        fail("there is no such module", got=module, allowed=allowed, do="check the name")
+    except (Exception, SystemExit) as error:  # whatever is in it, it must not end a command without a word
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            fail("there is no such module", got=module, allowed=allowed, do="check the name")
+        do = f"mend it: python -c 'import {name}' in its folder says more"
+        fail(f"{module} cannot be imported", got=_said(error), allowed="a module without errors", do=do)
     own = not is_file or Path(found.__file__ or "").resolve() == path.resolve()
     require(own, "another module has this name", got=module, allowed="a name of its own", do="rename the file")
+
+
+def _said(error: BaseException) -> str:
+    """What went wrong in a module, and where: the line that could not be read, or the last of it that ran."""
+    what = f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": ")
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"line {error.lineno} of {error.filename}: {type(error).__name__}: {error.msg}"
+    ran = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in ran if frame.filename != importlib.__file__ and "<frozen " not in frame.filename]
+    last = next((frame for frame in reversed(own) if frame.filename == own[0].filename), None)
+    return what if last is None else f"line {last.lineno} of {last.filename}: {what}"
 
 
 def _check_config(what: str, config: type, *needed: str) -> None:

@@ -3,21 +3,30 @@
 import hashlib
 import json
 import os
+import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from .configs import differences
 from .mistakes import fail
 
+_LEFT = 3600.0
+"""Seconds after which an unfinished file that does not grow has lost its writer."""
+
 
 @contextmanager
 def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Write a file so that it appears under its name only when it is complete and on disk."""
+    """Write a file so that it appears under its name only when it is complete and on disk.
+
+    Several may write it at once, each to a name of its own: the last one to end is there in the end.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    _sweep(path)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
@@ -32,13 +41,56 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         partial.unlink(missing_ok=True)
 
 
+def _sweep(path: Path) -> None:
+    """Remove what killed writers of a file have left: nobody has written to it for long."""
+    with suppress(OSError):  # gone meanwhile, or not ours to see or remove
+        for found in path.parent.iterdir():
+            if _is_partial(found, path) and time.time() - found.stat().st_mtime > _LEFT:
+                found.unlink(missing_ok=True)
+
+
+def _is_partial(found: Path, path: Path) -> bool:
+    return found.name.startswith(f".{path.name}.") and found.name.endswith(".partial")
+
+
+def check_files(*paths: Path | None) -> None:
+    """Fail if one of these files could not be written, before the work that is to fill it; nothing is made or changed.
+
+    Folders that are missing on the way there are no hindrance: they are made when it is written.
+    """
+    for path in paths:
+        if path is not None:
+            kind = "a folder" if path.is_dir() else "a device or a pipe" if path.exists() and not path.is_file() else ""
+            if kind:
+                do = "name a file in it" if path.is_dir() else "name another"
+                fail(f"{path} is {kind}", got=kind, allowed="a file", do=do)
+            _check_way(path, path.absolute().parents)
+
+
+def check_folder(folder: Path) -> None:
+    """The same for a folder that files are written into."""
+    if folder.exists() and not folder.is_dir():
+        fail(f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
+    _check_way(folder, (folder.absolute(), *folder.absolute().parents))
+
+
+def _check_way(path: Path, folders: Sequence[Path]) -> None:
+    """The nearest of these that is there must be a folder that we may write to."""
+    nearest = next(folder for folder in folders if os.path.lexists(folder))
+    what = f"{path} cannot be written"
+    if not nearest.is_dir():
+        fail(what, got=f"{nearest}, which is no folder", allowed="a path of folders", do="name another")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        fail(what, got=f"{nearest}, which is read-only for you", allowed="a folder of yours", do="name another")
+
+
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Within the block no other process that asks for this too writes to the folder; a kill sets it free.
 
     The folder itself is locked. Where there are no locks (Windows, some network disks), there is no refusal.
     """
-    _check_folder(folder)
+    check_folder(folder)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -94,16 +146,12 @@ def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
 
 
 def check_replaceable(folder: Path, files: Sequence[str]) -> None:
-    """Fail if a folder holds anything but these files."""
-    _check_folder(folder)
+    """Fail if a folder could not be written, or holds anything but these files."""
+    check_folder(folder)
+    _check_way(folder, folder.resolve().parents)  # a new one takes its place
     others = sorted(p.name for p in folder.iterdir() if p.name not in files) if folder.exists() else []
     if others:
         fail(f"{folder} holds other things", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
-
-
-def _check_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        fail(f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -173,7 +221,7 @@ def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, sam
 
 def _ours(path: Path, file: Path) -> bool:
     """What a kill may leave of an unfinished claim."""
-    return path == file.parent or path.name == f".{file.name}.partial"
+    return path == file.parent or _is_partial(path, file)
 
 
 def check_same(folder: Path, old: Any, new: Any, *, holds: str, same: str) -> None:

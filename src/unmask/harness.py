@@ -20,7 +20,7 @@ from torch import Tensor
 
 from . import extend
 from .evaluation.continuation import Row, by_length, cost, found_greedily, ids, windows
-from .files import written_whole
+from .files import check_files, written_whole
 from .mistakes import extra, require
 from .run import Model, Sampling, load
 from .sampling import Predictor
@@ -214,6 +214,7 @@ def evaluate(
         out: Write the results as JSON.
         use: Modules or files with parts of yours that the model was trained with.
     """
+    check_files(out)
     for module in use:
         extend.use(module)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the hub's client is imported

@@ -68,11 +68,13 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path):
     def start(out):
         return subprocess.Popen([sys.executable, str(script), str(source), str(out), "2"], start_new_session=True)
 
+    began = time.perf_counter()
     assert start(tmp_path / "undisturbed").wait() == 0
+    took = time.perf_counter() - began
     killed, parts_seen = 0, set()
-    for delay in (0.3, 0.9, 1.2, 1.5, 1.8, 2.1):
+    for share in (0.15, 0.45, 0.6, 0.75, 0.9):
         process = start(tmp_path / "killed")
-        time.sleep(delay)
+        time.sleep(share * took)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
@@ -128,6 +130,53 @@ def test_the_identity_is_that_of_the_contents(tmp_path):
         found.append(Dataset(tmp_path / str(number)).identity)
     assert found[0] == found[1]
     assert len(set(found)) == 3
+
+
+def tables(folder, words):
+    """The same texts as tables of several kinds; by their names."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir()
+    table = pa.table({"text": words, "y": [str(i % 2) for i in range(len(words))]})
+    parquet.write_table(table, folder / "a.parquet")
+    texts = {
+        "a.csv": "text,y\n" + "".join(f"{word or ''},{i % 2}\n" for i, word in enumerate(words)),
+        "a.tsv": "y\ttext\n" + "".join(f"{i % 2}\t{word or ''}\n" for i, word in enumerate(words)),
+        "a.jsonl": "".join(json.dumps({"text": word, "y": i % 2}) + "\n" for i, word in enumerate(words)),
+        "a.fasta": "".join(f">{i}\n{word or ''}\n" for i, word in enumerate(words)),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return [*texts, "a.parquet"]
+
+
+def test_rows_without_text_are_counted(tmp_path, capsys):
+    """All else is as if they had not been there: which documents are held out, every byte, what runs know it by."""
+    words = [f"{'ab' * (i % 5)}c" for i in range(150)]
+    gaps = [word for i, text in enumerate(words) for word in ([text, None, ""] if i % 30 == 7 else [text])]
+    tables(tmp_path / "full", words)
+    for name in tables(tmp_path / "gaps", gaps):
+        found = []
+        for kind in ("full", "gaps"):
+            out = tmp_path / f"{kind}-{name}"
+            manifest = prepare(Plan(str(tmp_path / kind / name), vocabulary="bpe:259", rows=True), out)
+            assert (manifest.empty, Manifest.load(out)) == (10 if kind == "gaps" else 0, manifest)
+            files = {file: sha for file, sha in contents(out).items() if file != "manifest.json"}
+            found.append((files, Dataset(out).identity))
+        assert found[0] == found[1], name
+    for words, said in ((["data", "info", str(out)], "10 rows without text left out"), (["info", str(out)], "10 rows")):
+        assert main(words) == 0
+        assert said in capsys.readouterr().out
+    assert main(["data", "info", "--json", str(out)]) == 0
+    assert json.loads(capsys.readouterr().out)["empty"] == 10
+
+
+def test_a_table_without_any_text_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("text,y\n,1\n,2\n")
+    with pytest.raises(ValueError, match="the source holds no tokens: got 2 rows, all without text"):
+        prepare(Plan(str(tmp_path / "a.csv"), vocabulary="bytes"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):

@@ -48,6 +48,45 @@ def test_bytes_of_any_subwords_are_those_that_are_decoded(ids):
     assert bpe.spelt(ids).decode(errors="replace") == bpe.decode(ids)
 
 
+@given(st.lists(st.integers(0, 256)), st.sampled_from(sorted(VOCABULARIES)))
+def test_pieces_make_up_the_text(ids, name):
+    """Of any ids, also bytes that are no character; one for each id."""
+    vocabulary = VOCABULARIES[name]
+    ids = [i % vocabulary.size for i in ids]
+    pieces = vocabulary.pieces(ids)
+    assert len(pieces) == len(ids)
+    assert "".join(pieces) == vocabulary.decode(ids)
+
+
+def test_a_character_of_several_ids_stands_with_the_last_of_them():
+    assert Bytes().pieces(list("aé–".encode())) == ["a", "", "é", "", "", "–"]
+    assert Bytes().pieces(list("–".encode()[:2] + b"a\xc3")) == ["", "", "\ufffda", "\ufffd"]
+    assert Integers(100).pieces([7, 42, 7]) == ["7", " 42", " 7"]
+
+
+def test_pieces_of_tokenizers_whose_words_depend_on_their_neighbours():
+    """The first word has no space before it; bytes for what is in no word are a character only together."""
+    words = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁to", "▁be", "s"]
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.BPE({word: i for i, word in enumerate(words)}, [], byte_fallback=True)
+    )
+    tokenizer.decoder = tokenizers.decoders.Sequence(
+        [
+            tokenizers.decoders.Replace("▁", " "),
+            tokenizers.decoders.ByteFallback(),
+            tokenizers.decoders.Fuse(),
+            tokenizers.decoders.Strip(" ", 1, 0),
+        ]
+    )
+    subwords = Subwords(tokenizer.to_str())
+    to, be, s, lead, last = words.index("▁to"), words.index("▁be"), words.index("s"), 1 + 0xC3, 1 + 0xA9
+    assert subwords.pieces([to, be, s, to]) == ["to", " be", "s", " to"]
+    assert subwords.pieces([be, lead, last, s]) == ["be", "", "é", "s"]
+    for ids in ([lead, last, last], [last, to, lead], [to] * 9 + [lead, last] * 4 + [lead]):
+        assert "".join(subwords.pieces(ids)) == subwords.decode(ids)
+        assert len(subwords.pieces(ids)) == len(ids)
+
+
 def test_bytes_of_tokens_that_were_added():
     """A special token has none, another one those of its name; words without bytes of their own have the text's."""
     tokenizer = tokenizers.Tokenizer.from_str(VOCABULARIES["bpe"]._document)

@@ -15,10 +15,11 @@ from tests.small_models import trained
 from unmask.cli import progress
 from unmask.cli.live import Watch
 from unmask.cli.main import main
+from unmask.data.vocabulary import Bytes, Subwords
 from unmask.networks import Conditioning
 from unmask.run import Sampling, default_config, train
 from unmask.run.prompt import parse
-from unmask.sampling import MASKED, SAMPLERS
+from unmask.sampling import MASKED, SAMPLERS, Frame
 from unmask.sampling.samplers import POLYNOMIAL
 
 UNMASK = [sys.executable, "-m", "unmask"]
@@ -349,6 +350,41 @@ def test_live_view_shows_masks_then_tokens(letters, pictures):
         story = watch.stories()[0]
         assert len(story.tokens) == len(shown)
         assert (story.revealed_at() >= 1).all()
+
+
+def watched(vocabulary, *rows, trim=False):
+    """What the live view shows of frames, each a row of ids; None is masked."""
+    watch = Watch(vocabulary, vocabulary.size, picture=False, shown=1, trim=trim)
+    for step, row in enumerate(rows):
+        tokens = torch.tensor([[vocabulary.size if token is None else token for token in row]])
+        t = torch.tensor([1 - step / len(rows)])
+        watch.take(Frame(step, t, tokens, torch.ones_like(tokens, dtype=torch.bool)))
+        yield watch.text(0).plain
+
+
+@pytest.mark.parametrize("vocabulary", [Bytes(), Subwords.train(["a b"], 257)], ids=["bytes", "bpe"])
+def test_live_view_waits_for_all_of_a_character(vocabulary):
+    """Some of its bytes look like masks until the others are there; a damaged one is shown as such."""
+    a, first, second, one, two, three = vocabulary.encode("aé–").tolist()
+    _ = None
+    shown = watched(
+        vocabulary,
+        (_, _, _, _, _, _),
+        (a, first, _, _, two, _),
+        (a, _, second, one, _, three),
+        (a, first, second, one, _, _),
+        (a, first, second, one, two, three),
+        (a, first, second, one, two, a),
+        (second, _, a, first, a, one),
+    )
+    assert list(shown) == ["······", "a·····", "a·····", "aé···", "aé–", "aé\ufffda", "··a\ufffda\ufffd"]
+
+
+def test_live_view_ends_where_the_text_does():
+    end = Bytes(eos=True).eos_id
+    frames = (97, None, 98, None), (97, None, 98, end), (97, end, 98, end)
+    assert list(watched(Bytes(eos=True), *frames)) == ["a·b·", "a·b", "ab"]
+    assert list(watched(Bytes(eos=True), *frames, trim=True)) == ["a·b·", "a·b", "a"]
 
 
 def test_a_race_without_time_is_not_asked_to_go_on(letters, tmp_path, capsys):

@@ -420,6 +420,50 @@ def test_validation_is_of_rows_from_all_over_the_split(tmp_path):
     assert whole.error > 0.2 * whole.mean  # over windows it is an eighth
 
 
+@pytest.mark.parametrize(
+    ("shares", "split", "said"),
+    [
+        ((0.1, 0.1), "valid", None),
+        (
+            (0.01, 0.1),
+            "test",
+            "training is watched on test, since valid is shorter than one sequence (8 tokens); prepare",
+        ),
+        ((0.0, 0.1), "test", "training is watched on test, since the data has no valid; prepare the data with --valid"),
+        (
+            (0.01, 0.0),
+            None,
+            "training is not watched, since valid is shorter than one sequence (8 tokens) and the data",
+        ),
+    ],
+    ids=["valid", "short", "none", "neither"],
+)
+def test_what_training_is_watched_on_is_said(shares, split, said, tmp_path, capsys):
+    """In a line of the command, in the log, and of the run; of data that was prepared so, at once."""
+    (tmp_path / "a.txt").write_text("abcd" * 200)
+    data, out = tmp_path / "data", tmp_path / "run"
+    prepare(Plan(str(tmp_path / "a.txt"), length=16, valid=shares[0], test=shares[1]), data)
+    small = {"steps": 2, "batch-size": 2, "layers": 1, "heads": 2, "width": 16, "preview": 0, "validation-sequences": 2}
+    fields = [word for name, value in small.items() for word in (f"--{name}", str(value))]
+    commands = (
+        ["data", "info", str(data)],
+        ["train", "--data", str(data), "--out", str(out), *fields],
+        ["info", str(out)],
+    )
+    printed = []
+    for words in commands:
+        assert main(words) == 0
+        printed.append(capsys.readouterr().out)
+    of_data, of_training = ([line for line in text.splitlines() if "training is" in line] for text in printed[:2])
+    assert len(of_training) == (said is not None)
+    assert all(line.startswith(said) for line in of_training)
+    assert of_data == (of_training if said and "short" in said else [])
+    bounds = [line["validation"] for line in Run.open(out).metrics() if "validation" in line]
+    assert [bound["split"] for bound in bounds] == ([] if split is None else [split])
+    for text in printed[1:]:
+        assert ("bits per token of test" in text) == (split == "test")
+
+
 def test_an_exact_likelihood_is_validated_once(text, tmp_path):
     trainer = build_trainer(with_method(config(text), "ar"), tmp_path, CPU)
     rows, features = [], trainer.method.network.features

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.configs import to_json
-from unmask.files import read_json
+from unmask.files import check_files, read_json
 from unmask.mistakes import fail
 from unmask.run import RunConfig
 from unmask.run.bench import Bench, measure
@@ -29,6 +29,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Measure, show, write, compare."""
+    check_files(out)
     console = Console(quiet=as_json)
     before = _read(compare) if compare else None
     device, name = measured.device()

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from unmask.configs import to_json
 from unmask.core.device import on_gpu
+from unmask.files import check_files
 from unmask.run.bench_sample import SampleSpeed, measure
 from unmask.run.train import build_network
 
@@ -28,6 +29,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def run(command: "BenchSample") -> int:
     """Measure, show, write."""
+    check_files(command.out)
     console = Console(quiet=command.json)
     config, plan = train.configure(command.preset, None, None, None, command.settings)
     shape = train.shape_of(config, plan)

@@ -18,6 +18,7 @@ from unmask.run import find
 from unmask.run.folder import CONFIG, VOCABULARY
 from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
+from unmask.run.train import held_out
 
 from .progress import bar
 
@@ -66,10 +67,15 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
     console.print(f"vocabulary: {dataset.vocabulary} (V = {dataset.vocabulary.size:,})", highlight=False)
     console.print(_layout(dataset), highlight=False)
     console.print(_splits_table(dataset))
+    if manifest.empty:
+        console.print(f"{manifest.empty:,} row{'s' * (manifest.empty != 1)} without text left out", highlight=False)
     if not _rows(dataset, dataset.splits[0]):
         most = manifest.splits[dataset.splits[0]].tokens
         console.print(f"too short to train on: prepare it in another folder with a --length of at most {most:,}")
         return
+    _, note = held_out(dataset)
+    if note is not None and "valid" in dataset.splits:  # there, and shorter than a sequence
+        console.print(note, highlight=False, soft_wrap=True)
     first = dataset.split(dataset.splits[0])
     if manifest.rows and not np.all(first.lengths == first.length):
         console.print(_histogram(first), highlight=False)

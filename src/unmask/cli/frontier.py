@@ -23,7 +23,8 @@ from unmask.evaluation.yardsticks import (
     under_ngram,
     variety,
 )
-from unmask.mistakes import require
+from unmask.files import check_folder
+from unmask.mistakes import extra, require
 from unmask.run import Model, find
 from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
@@ -61,6 +62,8 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
     """Sample, judge, show, write."""
     console = Console(quiet=as_json)
     place = out or find(name).results / "frontier"
+    check_folder(place)
+    extra("matplotlib", "plot", "drawing the frontier")  # say so before the work, not after
     points = measured(name, wanted, by, real, place, console)
     draw(points, place / "frontier.png")
     if as_json:

@@ -59,9 +59,7 @@ def _of_run(run_: Run) -> tuple[dict[str, Any], Rows]:
     rows = {
         "progress": f"{history.step:,} of {history.steps:,} steps",
         "loss": "" if history.loss is None else f"{history.loss:.4f} bits per token, mean of the last steps",
-        "held-out bound": ""
-        if bits is None
-        else f"{bits.mean:.4f} ± {bits.error:.4f} bits per token at step {history.held_out_step:,}",
+        "held-out bound": "" if bits is None else f"{bits} at step {history.held_out_step:,}",
         "checkpoints": ", ".join(kept) or "none yet",
         "evaluations": "\n".join(measured) or "none yet",
         "next": "\n".join(following),

@@ -1,16 +1,19 @@
 """The unmasking, live in the terminal: colour says when a position was revealed, early ones cool, late ones warm."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 from torch import Tensor
 
-from unmask.data.vocabulary import Vocabulary
+from unmask.data.vocabulary import BROKEN, Vocabulary
 from unmask.run.story import Story
 from unmask.sampling import Frame
 
@@ -28,8 +31,12 @@ class Watch:
     picture: bool
     shown: int
     """How many samples."""
+    trim: bool = False
+    """Texts end where the first end of text is."""
 
     def __post_init__(self) -> None:
+        self.rows: list[int] = []
+        """Their numbers, where the batch is one of several."""
         self.frames: list[Tensor] = []
         self.times: list[float] = []
         self._since = torch.empty(0)
@@ -59,15 +66,23 @@ class Watch:
         return Group(*(line for sample in samples for line in (sample, Text(""))))
 
     def text(self, sample: int) -> Text:
-        """A sample of text, coloured by when its tokens came."""
+        """A sample, coloured by when its tokens came; with nothing masked it is what the vocabulary decodes."""
+        tokens = self.frames[-1][sample].flatten().numpy()
+        tokens = until_end(tokens, self.vocabulary) if self.trim else tokens
         text = Text()
-        values = zip(self.frames[-1][sample].flatten().tolist(), self._since[sample].flatten().tolist(), strict=True)
-        for token, since in values:
-            if token == self.mask_id:
-                text.append(_MASK, style="dim")
-            else:
-                text.append(self.vocabulary.decode([token]), style=_style(since))
+        for piece, since in zip(self._pieces(tokens), self._since[sample].flatten().tolist(), strict=False):
+            text.append(*(_MASK, "dim") if piece is None else (piece, _style(since)))
         return text
+
+    def _pieces(self, tokens: NDArray[Any]) -> Iterator[str | None]:
+        """What each position shows: None where it is masked, or a part of a character whose others are masked."""
+        masked = tokens == self.mask_id
+        borders = [0, *(np.flatnonzero(np.diff(masked)) + 1).tolist(), len(tokens)]
+        for start, stop in pairwise(borders):
+            if start < stop and masked[start]:
+                yield from [None] * (stop - start)
+            else:
+                yield from _between(self.vocabulary.pieces(tokens[start:stop]), start > 0, stop < len(tokens))
 
     def _pixels(self, sample: int) -> Text:
         """Two rows of pixels in one line of half blocks."""
@@ -84,6 +99,21 @@ class Watch:
                 text.append("▀", style=f"{_rgb(pair[0])} on {_rgb(pair[1])}")
             text.append("\n")
         return text
+
+
+def until_end(tokens: NDArray[Any], vocabulary: Vocabulary) -> NDArray[Any]:
+    """The tokens before the first end of text."""
+    ends = np.flatnonzero(tokens == vocabulary.eos_id)
+    return tokens[: ends[0]] if len(ends) else tokens
+
+
+def _between(pieces: Sequence[str], after_mask: bool, before_mask: bool) -> Iterator[str | None]:
+    """Of tokens between masks; bytes at their borders that are no character may become one."""
+    for number, piece in enumerate(pieces):
+        known = piece.lstrip(BROKEN) if after_mask else piece
+        after_mask = after_mask and not known
+        known = known.rstrip(BROKEN) if before_mask and number == len(pieces) - 1 else known
+        yield None if piece and not known else known
 
 
 def watched(frames: Iterator[Frame], watch: Watch, console: Console, live: bool) -> Iterator[Frame]:

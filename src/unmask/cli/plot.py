@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unmask.core import Schedule
 from unmask.data.vocabulary import Vocabulary
+from unmask.files import check_folder
 from unmask.mistakes import extra, fail, require
 from unmask.run import Model, ModelFolder, Run, find
 from unmask.run.model import loaded
@@ -47,8 +48,9 @@ def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json
         fail("several runs have no common folder", got="no --out", allowed="a folder", do="add --out DIR")
     extra("matplotlib", "plot", "drawing a run")  # say so before the work, not after
     folders = [find(name) for name in names]
-    subjects = [Subject(short, f, loaded(f, device="cpu")) for short, f in zip(_short(names), folders, strict=True)]
     place = out or folders[0].results / "plots"
+    check_folder(place)
+    subjects = [Subject(short, f, loaded(f, device="cpu")) for short, f in zip(_short(names), folders, strict=True)]
     drawn = [topic(place / f"{name}.{ending}", subjects, steps) for name, topic in TOPICS.items()]
     written = [str(path) for path in drawn if path is not None]
     print(json.dumps(written) if as_json else "wrote " + ", ".join(written))

@@ -14,14 +14,14 @@ from rich.console import Console
 from torch import Tensor
 
 from unmask.data.sources.images import read_picture
-from unmask.files import written_whole
-from unmask.mistakes import fail, require
+from unmask.files import check_files, written_whole
+from unmask.mistakes import extra, fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
 from unmask.run.previews import grid_of, is_picture, png
 from unmask.sampling.frame import together
 
-from .live import Watch, watched
+from .live import Watch, until_end, watched
 from .progress import bar, silent
 
 _ANIMATED = 16
@@ -37,6 +37,11 @@ class Wanted:
     html: Path | None
     as_json: bool
     trim: bool
+
+    def __post_init__(self) -> None:
+        check_files(self.out, self.gif, self.html)
+        if self.gif is not None:
+            extra("PIL.Image", "images", "an animated GIF")
 
 
 def label_of(model: Model, label: str | None) -> int | None:
@@ -61,14 +66,15 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     console = Console(quiet=wanted.as_json)
     picture = is_picture(model.vocabulary, model.facts.shape)
     _check_names(wanted, picture, one_shape=len({row.shape for row in x}) == 1)
+    out = wanted.out or (Path("samples.png") if picture and not wanted.as_json else None)
+    check_files(out)
     start = time.perf_counter()
     animated = _ANIMATED if wanted.gif or wanted.html else 1 if picture else 4
-    watch = Watch(model.vocabulary, model.process.mask_id, picture, animated)
+    watch = Watch(model.vocabulary, model.process.mask_id, picture, animated, wanted.trim)
     rows, calls = _filled(model, x, sampling, watch, console)
     seconds = time.perf_counter() - start
     texts = [_text(model, row, wanted.trim) for row in rows]
     cost = {"samples": len(rows), "network_calls_per_sample": calls / len(rows), "seconds": round(seconds, 3)}
-    out = wanted.out or (Path("samples.png") if picture and not wanted.as_json else None)
     if out is not None:
         _write(out, rows, texts)
     for path, write in ((wanted.gif, write_gif), (wanted.html, _write_page)):
@@ -94,6 +100,7 @@ def _filled(
     result: dict[int, np.ndarray[Any, Any]] = {}
     calls = 0
     batches = together(x, sampling.batch_size)
+    watch.rows = list(batches[0][: watch.shown])
     live = console.is_terminal and not console.quiet and len(batches) == 1
     with nullcontext(silent) if live else bar(console, "sampling") as show:
         for number, index in enumerate(batches):
@@ -108,15 +115,14 @@ def _filled(
 
 def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:
     """Decoded; up to the first end of text where that is wanted."""
-    flat, end = row.ravel(), model.vocabulary.eos_id
-    if trim and end is not None and (flat == end).any():
-        flat = flat[: int((flat == end).argmax())]
-    return model.vocabulary.decode(flat)
+    flat = row.ravel()
+    return model.vocabulary.decode(until_end(flat, model.vocabulary) if trim else flat)
 
 
 def _show(texts: list[str], watch: Watch, picture: bool, console: Console) -> None:
-    if console.is_terminal and (picture or len(texts) <= watch.shown):
-        console.print(watch.renderable())
+    """In a terminal coloured as they came, if all of them were watched: the first batch is, and no other."""
+    if console.is_terminal and (picture or list(range(len(texts))) == watch.rows):
+        console.print(watch.renderable(), soft_wrap=not picture)
     elif not picture:
         print("\n\n".join(texts))
 
@@ -126,8 +132,6 @@ def _check_names(wanted: Wanted, picture: bool, one_shape: bool) -> None:
     kind = wanted.out.suffix if wanted.out is not None else ""
     known = ("", ".txt", ".json", ".npz", ".png")
     require(kind in known, "unknown kind of file", got=wanted.out, allowed=", ".join(known[1:]), do="use another name")
-    folder = wanted.out is not None and wanted.out.is_dir()
-    require(not folder, f"{wanted.out} is a folder", got="a folder", allowed="a file", do="name a file in it")
     good = picture or kind != ".png"
     require(good, "these samples are not pictures", got=wanted.out, allowed=".txt, .json, .npz", do="use another name")
     good = one_shape or kind != ".npz"
@@ -139,7 +143,6 @@ def _check_names(wanted: Wanted, picture: bool, one_shape: bool) -> None:
 
 def _write(path: Path, rows: list[np.ndarray[Any, Any]], texts: list[str]) -> None:
     """By the name's ending: .png, .npz, .json or text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".npz":
         with written_whole(path) as file:
             np.savez_compressed(file, tokens=np.stack(rows))

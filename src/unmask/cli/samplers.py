@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.core import Cosine, Linear, Schedule
+from unmask.files import check_files
 from unmask.mistakes import require
 from unmask.sampling import LAWS, SAMPLERS
 
@@ -15,6 +16,7 @@ from .figures import draw_revealed
 
 def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     """Print the list, draw the figure if it is wanted."""
+    check_files(plot)
     if plot is not None:
         figure(plot, steps, length)
     rows = [

@@ -109,10 +109,11 @@ class Sample(SamplingFlags):
 
         from . import sample
 
+        wanted = self.wanted()
         model = load(self.model, compiled=self.compile)
         sampling = self.sampling(sample.label_of(model, self.label))
         x = model.blank(self.count, self.seed, length=self.length, least=self.min_length, most=self.max_length)
-        return sample.run(model, list(x), sampling, self.wanted())
+        return sample.run(model, list(x), sampling, wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +148,14 @@ class Infill(SamplingFlags):
             got = f"{len(self.prompts)} texts, image {self.image}, mask {self.mask}"
             fail("nothing to fill, or too much", got=got, allowed="texts, or an image and its mask", do="give one kind")
         require(self.count >= 1, "the number of fillings is not positive", got=self.count, allowed=">= 1", do="use 1")
+        wanted = self.wanted()
         model = load(self.model, compiled=self.compile)
         sampling = self.sampling(sample.label_of(model, self.label))
         if self.image is not None and self.mask is not None:
             rows = [sample.picture_prompt(model, self.image, self.mask)]
         else:
             rows = [model.prompt(text) for text in self.prompts]
-        return sample.run(model, [row for row in rows for _ in range(self.count)], sampling, self.wanted())
+        return sample.run(model, [row for row in rows for _ in range(self.count)], sampling, wanted)
 
 
 @dataclass(frozen=True)

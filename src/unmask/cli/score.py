@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from unmask.files import read_text, written_whole
+from unmask.files import check_files, read_text, written_whole
 from unmask.run import load
 from unmask.run.scored import Scored, scored
 
@@ -17,6 +17,7 @@ _HOT = 8.0
 
 def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | None, as_json: bool) -> int:
     """Score a text, or the text of a file."""
+    check_files(page)
     model = load(name)
     content = read_text(Path(text)) if len(text) < 4096 and Path(text).is_file() else text
     found = scored(model, content, draws=draws, repeats=repeats, seed=seed)

@@ -29,6 +29,7 @@ def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json
 def run_push(wanted: "Push") -> int:
     """Push an exported model as it is, a run by way of an export."""
     source, target = find(wanted.model), place(wanted.repo)
+    target.check(private=wanted.private)
     with tempfile.TemporaryDirectory() as folder:
         ready = _exported(source, Path(folder) / "model", wanted, target.name)
         where = target.push(ready.folder, private=wanted.private, message=wanted.message)

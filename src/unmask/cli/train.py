@@ -20,6 +20,7 @@ from unmask import presets
 from unmask.configs import to_json
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
+from unmask.files import check_folder
 from unmask.mistakes import fail, nearest
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
@@ -27,6 +28,7 @@ from unmask.run.config import METHODS, method_name
 from unmask.run.folder import CONFIG
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
+from unmask.run.train import held_out
 from unmask.training import Report
 from unmask.training.loss import chunk_size
 from unmask.training.world import from_environment
@@ -136,6 +138,8 @@ def run(
 ) -> int:
     """Train and show it; returns the exit code. Of several ranks, the first one speaks."""
     console = Console(quiet=as_json or not from_environment().first)
+    if not dry_run:
+        check_folder(out)
     if plan is not None and not dry_run and not (Path(config.data) / FILE).exists():
         _prepare(plan, Path(config.data), console)
     if dry_run:
@@ -187,6 +191,9 @@ def train_shown(
     config: RunConfig, out: Path, log: tuple[str, ...], console: Console, parallel: str | None = None
 ) -> int | None:
     """Train with progress; None when it is done, the exit code when it was stopped."""
+    _, note = held_out(Dataset(config.data), config.length)
+    if note is not None:
+        console.print(note, highlight=False, soft_wrap=True)
     last: Report | None = None
     with (
         _troubles(config),
@@ -226,9 +233,7 @@ def _troubles(config: RunConfig) -> Iterator[None]:
 def _tell(report: Report, out: Path, console: Console) -> None:
     """The held-out bound and a sample, when there are new ones."""
     if report.validation is not None:
-        bits = report.validation
-        text = f"step {report.step}: held out {bits.mean:.4f} ± {bits.error:.4f} bits per token"
-        console.print(text, highlight=False)
+        console.print(f"step {report.step}: held out {report.validation}", highlight=False)
     if report.preview is None:
         return
     run = Run(out)

@@ -57,6 +57,7 @@ class Dataset:
         parts = self.manifest.splits.values()
         beside = [name for part in parts for name in (part.lengths, part.labels) if name is not None]
         content = asdict(replace(self.manifest, plan={}))  # with the hashes of the shards
+        del content["empty"]  # of what is not there
         return fingerprint([content, {name: digest(self.folder / name) for name in beside}])
 
     def split(self, name: str, length: int | None = None) -> "Split":
@@ -65,7 +66,7 @@ class Dataset:
             fail(
                 f"{self.folder} has no split {name!r}", got=name, allowed=", ".join(self.splits), do="name one of them"
             )
-        return Split(self, self.manifest.splits[name], length)
+        return Split(self, name, length)
 
     def verify(self) -> None:
         """Compare every shard with its hash."""
@@ -82,8 +83,10 @@ class Dataset:
 class Split:
     """The rows of one split."""
 
-    def __init__(self, dataset: Dataset, part: SplitPart, length: int | None = None):
+    def __init__(self, dataset: Dataset, name: str, length: int | None = None):
         manifest = dataset.manifest
+        part: SplitPart = manifest.splits[name]
+        self.name = name
         self._dataset, self._part = dataset, part
         self.running = not manifest.rows
         """Whether rows are windows of one text, of any length; neighbours are alike then."""

@@ -36,7 +36,7 @@ def gather(
 ) -> Manifest:
     """Gather encoded parts into a prepared folder."""
     tallies: list[Tally] = [json.loads((part / TALLY).read_text()) for part in parts]
-    rows = plan["rows"]
+    rows, blank = plan["rows"], sum(tally.get("empty", 0) for tally in tallies)  # not counted in parts of old
     names = _ordered({name for tally in tallies for name in tally["splits"]})
     if not any(tally["splits"][name]["tokens"] for tally in tallies for name in tally["splits"]):
         if dropped := sum(tally["dropped"] for tally in tallies):
@@ -44,7 +44,7 @@ def gather(
             fail("no document fits into a row", got=got, allowed=allowed, do="raise --length")
         fail(
             "the source holds no tokens",
-            got="nothing to encode",
+            got=f"{blank} rows, all without text" if blank else "nothing to encode",
             allowed="at least one document",
             do="check the source",
         )
@@ -80,6 +80,7 @@ def gather(
         shards=shards,
         label_names=label_names,
         dropped=sum(tally["dropped"] for tally in tallies),
+        empty=blank,
     )
     manifest.save(out)
     return manifest

@@ -67,6 +67,8 @@ class Manifest:
     label_names: list[str] = field(default_factory=list)
     dropped: int = 0
     """Documents left out because they were longer than `length`."""
+    empty: int = 0
+    """Rows of tables left out because they hold no text."""
     version: int = VERSION
 
     def save(self, folder: Path) -> None:

@@ -17,14 +17,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..files import alone, check_same, claim, written_whole
+from ..files import alone, check_folder, check_same, claim, written_whole
 from ..mistakes import fail
 from .choose import choose_vocabulary
 from .files import glimpse
 from .gather import TALLY, gather
 from .manifest import FILE, Manifest
 from .order import mix
-from .sources import Part, Piece, Reading, Source, find_source
+from .sources import NOTHING, Part, Piece, Reading, Source, find_source
 from .vocabulary import Vocabulary
 from .vocabulary import load as load_vocabulary
 
@@ -134,6 +134,8 @@ def prepare(
 ) -> Manifest:
     """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun."""
     out = Path(out)
+    if not (out / FILE).exists():
+        check_folder(out)  # before anything is fetched
     source = find_source(plan.source, plan.kind, plan.reading)
     rows = source.rows if plan.rows is None else plan.rows
     if plan.reading.label_column and not rows:
@@ -234,9 +236,12 @@ def _encode(job: _Job) -> None:
     tallies: dict[str, _Tally] = {}
     outputs: dict[str, BinaryIO] = {}
     shapes: set[tuple[int, ...]] = set()
-    dropped, split, number = 0, "", -1
+    dropped, empty, split, number = 0, 0, "", -1
     try:
         for number, piece, starts in _numbered(job.part):
+            if piece is NOTHING:
+                empty += 1
+                continue
             if job.rows and not piece.ends:
                 fail(
                     "a document is too large for a row",
@@ -268,9 +273,8 @@ def _encode(job: _Job) -> None:
         for file in outputs.values():
             file.close()
     few = sorted(shapes)[:2]  # one shape, or "several"
-    (partial / TALLY).write_text(
-        json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, "dropped": dropped, "shapes": few})
-    )
+    counts = {"dropped": dropped, "empty": empty, "shapes": few}
+    (partial / TALLY).write_text(json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, **counts}))
     partial.rename(job.folder)
 
 
@@ -279,8 +283,9 @@ def _numbered(part: Part) -> Iterator[tuple[int, Piece, bool]]:
     number, starts = 0, True
     for piece in part.pieces():
         yield number, piece, starts
-        starts = piece.ends
-        number += piece.ends
+        if piece is not NOTHING:
+            starts = piece.ends
+            number += piece.ends
 
 
 def _split_of(job: _Job, number: int) -> str:

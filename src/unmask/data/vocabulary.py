@@ -4,6 +4,7 @@ A vocabulary is stored as one JSON document beside the prepared data and inside 
 there is one, ends a document in packed data and fills the padding of shorter rows.
 """
 
+import codecs
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,10 @@ Content = str | bytes | NDArray[Any]
 Ids = NDArray[np.unsignedinteger[Any]]
 
 EOS = "<|endoftext|>"
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+"""What stands in a text for bytes that are no character."""
+_NEAR = 4
+"""Ids before one that decide what it adds to a text."""
 
 
 class Vocabulary(ABC):
@@ -43,6 +48,20 @@ class Vocabulary(ABC):
     def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
         """The UTF-8 bytes that ids stand for. Ids that are bytes of characters may begin or end within one."""
         return self.decode(ids).encode()
+
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        """What each id adds to the text of all; a character of several ids stands with the last of them.
+
+        Together they are what `decode` gives, always.
+        """
+        flat = np.asarray(ids).ravel().tolist()
+        found = []
+        for end in range(1, len(flat) + 1):
+            near = flat[max(0, end - 1 - _NEAR) : end]
+            before, after = self.decode(near[:-1]).rstrip(BROKEN), self.decode(near)
+            found.append((after if end == len(flat) else after.rstrip(BROKEN)).removeprefix(before))
+        whole = self.decode(flat)
+        return found if "".join(found) == whole else [""] * (len(flat) - 1) + [whole]
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -107,7 +126,10 @@ class Characters(Vocabulary):
         return ids.astype(self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        return "".join("" if i == self.eos_id else self.symbols[i] for i in np.asarray(ids).ravel().tolist())
+        return "".join(self.pieces(ids))
+
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        return ["" if i == self.eos_id else self.symbols[i] for i in np.asarray(ids).ravel().tolist()]
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "characters", "symbols": self.symbols, "eos": self.eos_id is not None}
@@ -133,6 +155,9 @@ class Bytes(Vocabulary):
     def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
         flat = np.asarray(ids).ravel()
         return flat[flat < 256].astype(np.uint8).tobytes()
+
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        return _in_turn(bytes([i]) if i < 256 else b"" for i in np.asarray(ids).ravel().tolist())
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "bytes", "eos": self.eos_id is not None}
@@ -261,12 +286,17 @@ class Subwords(Vocabulary):
 
     def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
         """Token by token where the tokenizer is byte-level, else those of the decoded text."""
-        if self._pieces is None:
+        if self._bytes is None:
             return super().spelt(ids)
-        return b"".join(self._pieces.get(i, b"") for i in np.asarray(ids).ravel().tolist())
+        return b"".join(self._bytes.get(i, b"") for i in np.asarray(ids).ravel().tolist())
+
+    def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        if self._bytes is None:
+            return super().pieces(ids)
+        return _in_turn(self._bytes.get(i, b"") for i in np.asarray(ids).ravel().tolist())
 
     @cached_property
-    def _pieces(self) -> dict[int, bytes] | None:
+    def _bytes(self) -> dict[int, bytes] | None:
         """The bytes of each token, special ones left out; None: tokens have none of their own."""
         if (json.loads(self._document).get("decoder") or {}).get("type") != "ByteLevel":
             return None
@@ -281,6 +311,13 @@ class Subwords(Vocabulary):
 
     def __reduce__(self) -> Any:
         return Subwords, (self._document,)
+
+
+def _in_turn(parts: Iterable[bytes]) -> list[str]:
+    """The text that each part of some UTF-8 completes; what stays incomplete stands with the last."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    found = [decoder.decode(part) for part in parts]
+    return [*found[:-1], found[-1] + decoder.decode(b"", final=True)] if found else []
 
 
 def _byte_level() -> dict[str, int]:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.vocabulary import Integers, Vocabulary
+from ..data.vocabulary import BROKEN, Integers, Vocabulary
 from ..files import written_whole
 from ..mistakes import extra, require
 from .previews import grid_of, is_picture
@@ -43,7 +43,7 @@ MONOSPACED = ("DejaVuSansMono.ttf", "Menlo.ttc", "consola.ttf")
 """Fonts for the text of a GIF, where the system has one of them; Pillow's own knows little more than English."""
 FONT_SIZE, LINE, MARGIN, NARROW, WIDE = 16, 22, 16, 256, 640
 PAPER, INK, BOX, RULE, GAP = (255, 255, 255), (30, 30, 34), (222, 219, 232), (200, 200, 206), (64, 64, 70)
-BROKEN, MAY_BREAK = "\ufffd", "\u200b"
+MAY_BREAK = "\u200b"
 
 
 def write_html(path: Path, stories: Sequence[Story], title: str) -> None:

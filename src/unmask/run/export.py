@@ -68,6 +68,5 @@ def _about_run(run: Run, average: bool, best: bool) -> dict[str, str]:
     history = History.of(run, step)
     about = {"weights": "averaged" if average else "plain", "step": str(step), "steps": str(history.steps)}
     if history.held_out is not None:
-        bits = history.held_out
-        about["held_out"] = f"{bits.mean:.4f} ± {bits.error:.4f} bits per token at step {history.held_out_step:,}"
+        about["held_out"] = f"{history.held_out} at step {history.held_out_step:,}"
     return about

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..files import replaced_whole
+from ..files import check_replaceable, replaced_whole
 from ..mistakes import extra, fail
 from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported
 
@@ -24,6 +24,9 @@ class Place(Protocol):
     def name(self) -> str:
         """What the model is called there, for its card."""
 
+    def check(self, *, private: bool) -> None:
+        """Fail if a model cannot be put there, as far as that can be seen before there is one."""
+
     def push(self, folder: Path, *, private: bool, message: str) -> str:
         """Put the files of an exported model there; returns where they are now."""
 
@@ -38,10 +41,14 @@ class FolderPlace:
     def name(self) -> str:
         return self.path.resolve().name
 
-    def push(self, folder: Path, *, private: bool, message: str) -> str:
-        del message  # a folder has no history
+    def check(self, *, private: bool) -> None:
         if private:
             fail("a folder has no visibility", got="--private", allowed="a hub repository", do="leave it out")
+        check_replaceable(self.path, FILES)
+
+    def push(self, folder: Path, *, private: bool, message: str) -> str:
+        del message  # a folder has no history
+        self.check(private=private)
         with replaced_whole(self.path, FILES) as partial:
             for name in FILES:
                 if (folder / name).exists():
@@ -58,6 +65,10 @@ class HubPlace:
     @property
     def name(self) -> str:
         return f"{PREFIX}{self.repo}"
+
+    def check(self, *, private: bool) -> None:
+        del private  # the hub knows both
+        extra("huggingface_hub", "hub", "pushing a model")
 
     def push(self, folder: Path, *, private: bool, message: str) -> str:
         library = extra("huggingface_hub", "hub", "pushing a model")

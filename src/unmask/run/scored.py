@@ -1,11 +1,9 @@
 """What each token of a text costs a model, in bits."""
 
-import itertools
 from dataclasses import dataclass
 
 import torch
 
-from ..data.vocabulary import Vocabulary
 from ..evaluation import surprise
 from ..mistakes import require
 from ..networks import Halves
@@ -60,11 +58,4 @@ def scored(
     predict = Predictor(model.network, model.process.mask_id, cache=False, halves=halves)
     found = surprise(predict, x_0, model.estimator(), valid=valid, draws=draws, repeats=repeats, seed=seed)
     values, errors = ((x[0, : len(tokens)] * _BITS).tolist() for x in (found.nats, found.error))
-    return Scored(_pieces(model.vocabulary, tokens.tolist()), values, errors, found.total_error.item() * _BITS)
-
-
-def _pieces(vocabulary: Vocabulary, tokens: list[int]) -> list[str]:
-    """What each token adds to the text; a character of several tokens stands with the last of them."""
-    texts = [vocabulary.decode(tokens[:end]).rstrip("\N{REPLACEMENT CHARACTER}") for end in range(len(tokens))]
-    texts.append(vocabulary.decode(tokens))
-    return [text[len(before) :] for before, text in itertools.pairwise(texts)]
+    return Scored(model.vocabulary.pieces(tokens.tolist()), values, errors, found.total_error.item() * _BITS)

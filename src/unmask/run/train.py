@@ -42,9 +42,9 @@ def build_trainer(
     method = config.method.build(build_network(config.network, config.training.seed))
     if config.start is not None:
         _begin_with(config.start, config, method, dataset)
-    train, held_out = dataset.split("train", config.length), _held_out(dataset, config.length)
+    train, (valid, _) = dataset.split("train", config.length), held_out(dataset, config.length)
     method.check_shape(train.shape)
-    return Trainer(config.training, method, train, held_out, Run(folder).checkpoints, device, world, parallel)
+    return Trainer(config.training, method, train, valid, Run(folder).checkpoints, device, world, parallel)
 
 
 def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset) -> None:
@@ -60,14 +60,21 @@ def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset)
     method.load_state_dict(folder.weights(average=True, best=False))
 
 
-def _held_out(dataset: Dataset, length: int | None) -> Split | None:
+def held_out(dataset: Dataset, length: int | None = None) -> tuple[Split | None, str | None]:
+    """The split that training watches, if there is one; and what a user must know of it unless it is valid."""
+    why: list[str] = []
     for name in ("valid", "test"):
-        if name in dataset.splits:
-            try:
-                return dataset.split(name, length)
-            except ValueError:  # shorter than one sequence
-                continue
-    return None
+        if name not in dataset.splits:
+            why.append(f"the data has no {name}")
+            continue
+        try:
+            split = dataset.split(name, length)
+        except ValueError:  # shorter than one sequence
+            why.append(f"{name} is shorter than one sequence ({dataset.manifest.splits[name].tokens:,} tokens)")
+            continue
+        do = "prepare the data with --valid 0.05 or more to keep test for the end"
+        return split, f"training is watched on {name}, since {why[0]}; {do}" if why else None
+    return None, f"training is not watched, since {' and '.join(why)}; prepare the data with --valid 0.05 or more"
 
 
 def train(

@@ -104,6 +104,13 @@ class Bits:
 
     mean: float
     error: float
+    split: str | None = None
+    """Of the data; runs of old do not know it."""
+
+    def __str__(self) -> str:
+        """In words; validation data need not be named."""
+        of = "" if self.split in (None, "valid") else f" of {self.split}"
+        return f"{self.mean:.4f} ± {self.error:.4f} bits per token{of}"
 
 
 @dataclass(frozen=True)
@@ -325,7 +332,7 @@ class Trainer:
         )
         scores = Scores(nats, np.zeros(count), tokens, 0, neighbours=self.valid.running)
         figure = bits(per_unit(scores, tokens))
-        return Bits(figure.mean, figure.error)
+        return Bits(figure.mean, figure.error, self.valid.name)
 
     def _scores(self, split: Split, rows: Indices) -> Scores:
         """The bound of these rows."""

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from unmask.core import Streams
+from unmask.files import check_folder
 from unmask.mistakes import fail
 from unmask.run.places import shipped
 
@@ -55,7 +56,8 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
     stage = Stage(out, seed, steps, text, Console(quiet=as_json, highlight=False))
     wanted = {name: part for name, part in PARTS.items() if name not in skip and part.model in there}
     if any(part.keeps for part in wanted.values()):
-        out.mkdir(parents=True, exist_ok=True)  # the same for the folder
+        check_folder(out)  # the same for the folder
+        out.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Any] = {}
     for number, (name, part) in enumerate(wanted.items(), start=1):
         stage.console.rule(f"{number}. {part.heading}", align="left")

@@ -12,9 +12,9 @@ from pathlib import Path
 from ...mistakes import fail, flag
 from .. import files
 from . import arrays, images, named, text
-from .source import Part, Piece, Source
+from .source import NOTHING, Part, Piece, Source
 
-__all__ = ["KINDS", "NAMES", "Part", "Piece", "Reading", "Source", "find_source"]
+__all__ = ["KINDS", "NAMES", "NOTHING", "Part", "Piece", "Reading", "Source", "find_source"]
 
 
 def default_cache() -> Path:

@@ -10,7 +10,7 @@ from ...files import digest, written_whole
 from ...mistakes import extra, fail
 from .. import files
 from .images import CIFAR10_MD5, CIFAR10_URL, cifar10, mnist
-from .source import PART, Part, Piece, Source
+from .source import NOTHING, PART, Part, Piece, Source
 from .text import TextPart, table
 
 TEXT8_URL = "http://mattmahoney.net/dc/text8.zip"
@@ -98,8 +98,8 @@ class HubPart:
                     allowed="one of them",
                     do="name it with --column",
                 )
-            if record[self.column]:
-                yield Piece(str(record[self.column]))
+            text = record[self.column]
+            yield Piece(str(text)) if text else NOTHING
 
 
 def hub(name: str, config: str | None = None, split: str = "train", column: str = "text") -> Source:

@@ -20,6 +20,10 @@ class Piece:
     ends: bool = True
 
 
+NOTHING = Piece("")
+"""A row of a table without text: it is no document, but counted."""
+
+
 class Part(Protocol):
     """A piece of a source that one worker reads. Small, picklable, and the same on every run."""
 
@@ -32,7 +36,7 @@ class Part(Protocol):
         """About how many bytes it reads, for the progress bar."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Its documents, in order."""
+        """Its documents, in order; `NOTHING` for each row that holds none."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from ...files import fail_undecoded
 from ...mistakes import extra, fail
 from .. import files
-from .source import PART, Part, Piece, Source
+from .source import NOTHING, PART, Part, Piece, Source
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,7 @@ class FastaPart(_Range):
                         do="use --kind text or lines",
                     )
                 sequence = b"".join(body.split())
-                if sequence:
-                    yield Piece(sequence)
+                yield Piece(sequence) if sequence else NOTHING
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,8 @@ class JsonLinesPart(_Range):
                 if line.strip():
                     record = self._parse(line)
                     text = _text(_field(record, self.column, self.path), self.column, self.path)
-                    if text:
-                        yield Piece(text, _field(record, self.label, self.path) if self.label else None)
+                    label = _field(record, self.label, self.path) if text and self.label else None
+                    yield Piece(text, label) if text else NOTHING
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
@@ -146,8 +145,8 @@ class CsvPart:
                 text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
                 for row in csv.DictReader(text, delimiter=delimiter):
                     content = _field(row, self.column, self.path)
-                    if content:
-                        yield Piece(content, (_field(row, self.label, self.path) or None) if self.label else None)
+                    label = (_field(row, self.label, self.path) or None) if content and self.label else None
+                    yield Piece(content, label) if content else NOTHING
         except UnicodeDecodeError as error:
             fail_undecoded(self.path, error)
 
@@ -174,8 +173,8 @@ class ParquetPart:
         for batch in file.iter_batches(row_groups=[self.group], columns=columns, batch_size=1024):
             labels = batch.column(1).to_pylist() if self.label else [None] * len(batch)
             for content, label in zip(batch.column(0).to_pylist(), labels, strict=True):
-                if text := _text(content, self.column, self.path):
-                    yield Piece(text, label)
+                text = _text(content, self.column, self.path)
+                yield Piece(text, label) if text else NOTHING
 
 
 def _text(content: Any, column: str, path: Path) -> str | None:
