@@ -35,6 +35,7 @@ from unmask.training.world import from_environment
 
 from . import data as data_command
 from .one_line import one_line
+from .smooth import Smooth
 
 STOPPED = 130
 _FIELDS = (tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff)
@@ -198,7 +199,7 @@ def train_shown(
     with (
         _troubles(config),
         stop_requested() as stopped,
-        _bar(console, config.training.steps) as show,
+        _bar(console, config.training.steps, Running(out)) as show,
         closing(train(config, out, log=log, parallel=parallel, stop_asked=stopped)) as reports,
     ):
         for last in reports:
@@ -250,62 +251,54 @@ def _last_validation(out: Path) -> Any:
     return found[-1] if found else None
 
 
+class Running:
+    """The loss and the speed of late, in words; what a run was before it was interrupted counts for the loss."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._loss: Smooth | None = None
+        self._speed = Smooth()
+
+    def take(self, report: Report) -> None:
+        """Take a step in."""
+        if self._loss is None:
+            self._loss = Smooth(line["loss"] for line in Run(self._out).metrics() if line["step"] < report.step)
+        self._loss.take(report.loss)
+        self._speed.take(report.tokens / report.seconds)
+
+    def __str__(self) -> str:
+        if self._loss is None:
+            return "training"
+        error = "" if math.isnan(self._loss.error) else f" ± {self._loss.error:.3f}"
+        return f"loss {self._loss.mean:.3f}{error} bits/token, {self._speed.mean:,.0f} tokens/s"
+
+
 @contextmanager
-def _bar(console: Console, steps: int) -> Iterator[Callable[[Report], None]]:
+def _bar(console: Console, steps: int, running: Running) -> Iterator[Callable[[Report], None]]:
     """A progress bar in a terminal, a line now and then elsewhere."""
     if not console.is_terminal:
-        yield _lines(console, steps)
+        yield _lines(console, steps, running)
         return
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
         *(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()),
     )
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("training", total=steps)
-        smooth = Smooth()
+        task = bar.add_task(str(running), total=steps)
 
         def show(report: Report) -> None:
-            smooth.take(report)
-            bar.update(task, completed=report.step, description=str(smooth))
+            running.take(report)
+            bar.update(task, completed=report.step, description=str(running))
 
         yield show
 
 
-def _lines(console: Console, steps: int) -> Callable[[Report], None]:
-    smooth, every = Smooth(), max(1, steps // 10)
+def _lines(console: Console, steps: int, running: Running) -> Callable[[Report], None]:
+    every = max(1, steps // 10)
 
     def show(report: Report) -> None:
-        smooth.take(report)
+        running.take(report)
         if report.step % every == 0:
-            console.print(f"step {report.step}/{steps}: {smooth}", highlight=False)
+            console.print(f"step {report.step}/{steps}: {running}", highlight=False)
 
     return show
-
-
-class Smooth:
-    """Moving averages of the loss, with the standard error of that average, and of the speed."""
-
-    DECAY = 0.95
-
-    def __init__(self) -> None:
-        self.loss = self.rate = math.nan
-        self._variance = 0.0
-
-    def take(self, report: Report) -> None:
-        """Take a step in."""
-        rate, decay = report.tokens / report.seconds, self.DECAY
-        if math.isnan(self.loss):
-            self.loss, self.rate = report.loss, rate
-            return
-        away = report.loss - self.loss
-        self.loss += (1 - decay) * away
-        self._variance = decay * (self._variance + (1 - decay) * away**2)
-        self.rate = decay * self.rate + (1 - decay) * rate
-
-    @property
-    def error(self) -> float:
-        """Of the moving average: variance·(1−d)/(1+d), for independent steps."""
-        return float((self._variance * (1 - self.DECAY) / (1 + self.DECAY)) ** 0.5)
-
-    def __str__(self) -> str:
-        return f"loss {self.loss:.3f} ± {self.error:.3f} bits/token, {self.rate:,.0f} tokens/s"
