@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -551,3 +552,24 @@ def test_logs(text, tmp_path):
     assert done.returncode == 2
     assert "Weights & Biases cannot be logged to: got " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_run_finds_its_data_from_anywhere(tmp_path, monkeypatch):
+    """From where it was trained, from elsewhere, and when the whole is moved; never other data of that name."""
+    project, other = tmp_path / "project", tmp_path / "other"
+    for place, content in ((project, "abcd" * 200), (other, "abdc" * 200)):
+        place.mkdir()
+        (place / "a.txt").write_text(content)
+        prepare(Plan(str(place / "a.txt"), length=16, valid=0.1, test=0), place / "data")
+    monkeypatch.chdir(project)
+    setup = config("data", steps=1)
+    setup = replace(setup, network=replace(setup.network, vocab_size=4))
+    list(train(setup, Path("runs/first"), CPU))
+    assert Run.open("runs/first").own_data == "data"
+    for place in (tmp_path, project / "runs", other):
+        monkeypatch.chdir(place)
+        assert Run.open(project / "runs" / "first").own_data == str(project / "data")
+    project.rename(tmp_path / "moved")
+    assert Run.open(Path("..") / "moved" / "runs" / "first").own_data == str(tmp_path / "moved" / "data")
+    shutil.rmtree(tmp_path / "moved" / "data")
+    assert Run.open(tmp_path / "moved" / "runs" / "first").own_data == "data"  # the path, for want of better

@@ -199,7 +199,19 @@ class Run(ModelFolder):
 
     @property
     def own_data(self) -> str:
-        return self.config.data
+        """By the path that training was given; from elsewhere, by that path from a folder above the run.
+
+        What is there must be what it was trained on. If that is nowhere, it is the path, whatever it holds now.
+        """
+        named = Path(self.config.data)
+        places = (named, *(above / named for above in self.folder.resolve().parents))
+        return str(next((place for place in places if self._trained_on(place)), named))
+
+    def _trained_on(self, folder: Path) -> bool:
+        try:
+            return Dataset(folder).identity in self.facts.content
+        except (ValueError, OSError):  # none there, or damaged
+            return False
 
     def weights(self, average: bool = True, best: bool = False) -> Tensors:
         path = self.chosen(best)
