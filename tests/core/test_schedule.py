@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.core import Cosine, Custom, Geometric, Linear, Polynomial, Shifted, TokenPolynomial
+from unmask.core import Cosine, Custom, Geometric, Linear, Polynomial, Shifted, TokenPolynomial, fitting_grid
 
 from .laws import SCHEDULES, W, column
 
@@ -130,3 +130,19 @@ def test_custom_without_mask_prob_never_gives_nan_weights():
     schedule = Custom(lambda t: 1 - t**3)
     weight = schedule.loss_weight(column(1e-300, 1e-9, 0.5, 1.0))
     assert torch.isfinite(weight).all()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "same"),
+    [
+        (Linear(), Cosine()),
+        (Polynomial(1.0), Cosine()),
+        (TokenPolynomial(torch.ones(1, dtype=torch.float64)), Cosine()),
+        (Shifted(Linear()), Shifted(Cosine())),
+        (Shifted(Polynomial(1.0)), Shifted(Cosine())),
+    ],
+)
+def test_fitting_grids_reveal_as_the_cosine_schedule_does(schedule, same):
+    """Whichever way the linear schedule is written, and with a shift; α at the times of seven steps."""
+    ours, theirs = (s.alpha(fitting_grid(s)(7)).flatten() for s in (schedule, same))
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-15)

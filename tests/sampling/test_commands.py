@@ -51,6 +51,15 @@ def test_infilling_uses_what_is_given(letters):
     assert filled == ["aAbBcC", "aAbBcC"]
 
 
+def test_the_grid_is_the_one_that_fits_the_schedule(letters, tmp_path):
+    """Cosine, also where exponents are learned and have just begun at 1."""
+    learned = trained(letters.parent / "data", tmp_path / "learned", method="genmd4", steps=1)
+    for run_ in (letters, learned):
+        model = unmask.load(run_)
+        default, cosine, uniform = (model.sample(8, steps=4, grid=grid) for grid in (None, "cosine", "uniform"))
+        assert default == cosine != uniform
+
+
 def test_prompts_of_several_lengths_in_one_call(letters):
     model = unmask.load(letters)
     prompts = ["a[MASK:1]", "aA[MASK:4]dD", "[MASK:1]A", "bB___cC"]

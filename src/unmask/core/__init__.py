@@ -13,7 +13,7 @@ from .custom import Custom
 from .either import at_steps, at_times, exact_k_of, low_variance
 from .estimator import Around, ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
-from .grid import cosine_grid, uniform_grid
+from .grid import cosine_grid, fitting_grid, uniform_grid
 from .k_law import BellK, KLaw, PowerK, UniformK
 from .objective import (
     Draw,
@@ -79,6 +79,7 @@ __all__ = [
     "exact_k_of",
     "filter_logits",
     "fit_surprise",
+    "fitting_grid",
     "generalized_nelbo",
     "generalized_steps_nelbo",
     "iid",

@@ -1,12 +1,17 @@
 """Grids: the decreasing times 1 = t(T) > … > t(0) at which a T-step process is observed."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from ..mistakes import require
 from . import checks
+from .schedule import Linear, Polynomial, Schedule, Shifted, TokenPolynomial
+
+Grid = Callable[[int], Tensor]
+"""The times of so many steps."""
 
 
 def uniform_grid(num_steps: int) -> Tensor:
@@ -17,6 +22,16 @@ def uniform_grid(num_steps: int) -> Tensor:
 def cosine_grid(num_steps: int) -> Tensor:
     """t(i) = cos(π/2·(1 − i/T)) for i = T..0, Eq. (6): with the linear schedule, the α of the cosine schedule."""
     return (math.pi / 2 * _falling_fractions(num_steps)).sin()
+
+
+def fitting_grid(schedule: Schedule) -> Grid:
+    """The grid that reveals few tokens while little is known, as the paper advises.
+
+    The cosine grid where α is 1 − t, and so where it is 1 − t^w, which may be that; shifted or not. Other schedules
+    have a shape of their own, which the uniform grid keeps.
+    """
+    inner = schedule.schedule if isinstance(schedule, Shifted) else schedule
+    return cosine_grid if isinstance(inner, (Linear, Polynomial, TokenPolynomial)) else uniform_grid
 
 
 def _falling_fractions(num_steps: int) -> Tensor:

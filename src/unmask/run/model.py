@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Estimator, Linear, Process, Streams
+from ..core import Estimator, Process, Streams, fitting_grid
 from ..core.device import best_device, mixed, usable
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, score
@@ -154,10 +154,9 @@ class Model:
             halves=halves or self._halves,
             family=self.method.family,
         )
-        kind = sampling.grid or ("cosine" if isinstance(process.schedule, Linear) else "uniform")
+        times = fitting_grid(process.schedule) if sampling.grid is None else GRIDS[sampling.grid]
         streams = Streams(sampling.seed, index.to(self.device)).fork("sample")
-        grid = GRIDS[kind](sampling.steps)
-        name, options = self.sampler(sampling), sampling.options
+        grid, name, options = times(sampling.steps), self.sampler(sampling), sampling.options
         yield from self._mixed(
             trajectory(predict, process, x, grid, streams, name, window=self.window, fill=self._end, **options)
         )

@@ -18,7 +18,7 @@ class Sampling:
     steps: int = 256
     """Of the grid, for samplers that walk along one."""
     grid: Literal["uniform", "cosine"] | None = None
-    """None: cosine for the linear schedule, as the paper recommends, uniform for others."""
+    """None: cosine for the linear schedule and exponents per token, as the paper advises; uniform for others."""
     seed: int = 0
     """Sample i depends on the seed and i only."""
     temperature: float = 1.0

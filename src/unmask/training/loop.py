@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..core import Streams, cosine_grid, trusted
+from ..core import Streams, fitting_grid, trusted
 from ..core.device import on_gpu
 from ..data import Split
 from ..data.order import Indices
@@ -346,15 +346,15 @@ class Trainer:
 
     @torch.no_grad()
     def preview(self) -> Tensor | None:
-        """A few samples of the averaged weights, classes in turn; plain ancestral sampling on the cosine grid."""
+        """A few samples of the averaged weights, classes in turn; plain ancestral sampling."""
         count, network = self.config.preview, self.method.network
         if not count:
             return None
         label = torch.arange(count, device=self.device) % network.classes if network.classes else None
         streams = Streams(self.config.seed, count, device=self.device).fork("preview")
-        grid = cosine_grid(self.config.preview_steps)
         with self.average.applied(), self.strategy.gathered(), self._precision():
             process = self.method.estimator().process
+            grid = fitting_grid(process.schedule)(self.config.preview_steps)
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)
             family = self.method.family
             predict = Predictor(network, process.mask_id, label, family=family)
