@@ -11,6 +11,7 @@ import tyro
 from unmask.mistakes import flag, require
 
 from . import terminal
+from .compression_commands import Compress, Decompress
 from .data_commands import DataInfo, Prepare
 from .evaluation_commands import Check, Compare, Eval, Frontier, Score
 from .help_commands import Completion
@@ -36,6 +37,7 @@ GROUPS: dict[str, Commands] = {
     "Train": {"train": Train, "plot": Plot, "baselines": Baselines, "bench train": BenchTrain},
     "Sample": {"sample": Sample, "infill": Infill, "samplers": Samplers, "bench sample": BenchSample},
     "Measure": {"eval": Eval, "compare": Compare, "score": Score, "frontier": Frontier, "check": Check},
+    "Compress": {"compress": Compress, "decompress": Decompress},
     "Share and serve": {"serve": Serve, "export": Export, "push": Push},
 }
 COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}

@@ -3,6 +3,7 @@
 from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
 from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
+from .codec import Coder, Reader, Writer, passed, random_ranks
 from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall, squared_mmd
 from .features import Extractor, extractor
 from .judge import Judge
@@ -37,6 +38,7 @@ __all__ = [
     "Accuracy",
     "Answered",
     "Checker",
+    "Coder",
     "Difference",
     "Extractor",
     "Figure",
@@ -48,6 +50,7 @@ __all__ = [
     "NGram",
     "Protocol",
     "Question",
+    "Reader",
     "Scores",
     "Sequences",
     "Share",
@@ -55,6 +58,7 @@ __all__ = [
     "TextSet",
     "TextStatistics",
     "Validity",
+    "Writer",
     "accuracy",
     "answer",
     "balanced_brackets",
@@ -74,9 +78,11 @@ __all__ = [
     "kernel_distance",
     "mauve",
     "order_bounds",
+    "passed",
     "per_unit",
     "perplexity",
     "precision_recall",
+    "random_ranks",
     "read_questions",
     "repeats_for",
     "score",

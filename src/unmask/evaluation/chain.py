@@ -8,7 +8,7 @@ it, which makes it a model of its own: p is that of drawing one token at a time.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,13 +49,7 @@ def chain_rule(
     confidence: next comes the position whose most likely token is most likely; a rule of what is visible, so it defines
     a model too. Networks that see the time are shown the time at which so many are masked on average.
     """
-    require(
-        not process.schedule.per_token,
-        "the chain rule needs one schedule for all tokens",
-        got="a schedule for each token (GenMD4)",
-        allowed="a scalar schedule",
-        do="use the bound",
-    )
+    require_orders(process)
     masked, nats = torch.ones_like(x_0, dtype=torch.bool), torch.zeros(len(x_0), dtype=torch.float64)
     length = x_0[0].numel()
     places = ORDERS[_known(order)](streams, x_0) if isinstance(order, str) else _listed(order, x_0)
@@ -73,6 +67,29 @@ def chain_rule(
     return nats
 
 
+def require_orders(process: Process) -> None:
+    """Where each token has a schedule of its own, the place that is revealed next tells of its token."""
+    require(
+        not process.schedule.per_token,
+        "the chain rule needs one schedule for all tokens",
+        got="a schedule for each token (GenMD4)",
+        allowed="a scalar schedule",
+        do="use the bound",
+    )
+
+
+def groups(process: Process, rank: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The tokens of rank 1, 2, … in turn: where they are, what is masked until then (bool like rank), the time [B].
+
+    Rank 0 is given. The time is the one at which so many of the others are masked on average.
+    """
+    hidden = number(rank > 0).clamp(min=1)
+    for r in range(1, int(rank.max()) + 1):
+        where, masked = rank == r, rank >= r
+        if bool(where.any()):
+            yield where, masked, process.schedule.inverse_mask_prob(number(masked).double() / hidden)
+
+
 @torch.no_grad()
 def in_groups(predict: Predictor, process: Process, x_0: Tensor, rank: Tensor) -> Tensor:
     """−log p of x_0 where rank > 0, given the rest, in nats [B]: tokens of one rank together, lower ranks first.
@@ -82,14 +99,10 @@ def in_groups(predict: Predictor, process: Process, x_0: Tensor, rank: Tensor) -
     minus the first is the KL divergence from drawing in steps to drawing one by one in an order that refines them.
     """
     nats = torch.zeros(len(x_0), dtype=torch.float64, device=x_0.device)
-    hidden = number(rank > 0).clamp(min=1)
-    for r in range(1, int(rank.max()) + 1):
-        where, masked = rank == r, rank >= r
-        if bool(where.any()):
-            t = process.schedule.inverse_mask_prob(number(masked).double() / hidden)
-            log_mu = predict(process.hide(x_0, masked), t, where).double().log_softmax(-1)
-            found = log_mu.gather(1, x_0[where][:, None].long())[:, 0]
-            nats.index_add_(0, where.nonzero()[:, 0], -found)
+    for where, masked, t in groups(process, rank):
+        log_mu = predict(process.hide(x_0, masked), t, where).double().log_softmax(-1)
+        found = log_mu.gather(1, x_0[where][:, None].long())[:, 0]
+        nats.index_add_(0, where.nonzero()[:, 0], -found)
     return nats
 
 

@@ -35,7 +35,7 @@ def order_interval(
     """
     run = run.pinned()
     model = loaded(run, average=wanted.average)
-    _require_orders(model)
+    require_any_order(model, do="leave out --orders: its own bound is measured")
     split = split_of(run, model, wanted)
     places = np.sort(rows_wanted(split, wanted, wanted.sequences or _FEW))
     settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": len(places)}
@@ -59,16 +59,10 @@ def order_interval(
     return document
 
 
-def _require_orders(model: Model) -> None:
+def require_any_order(model: Model, do: str) -> None:
     """Only masked diffusion predicts any token from any others."""
-    family = model.method.family
-    require(
-        family in (MASKED, SCORES),
-        "the model has no random orders",
-        got=family.name,
-        allowed=MASKED.name,
-        do="leave out --orders: its own bound is measured",
-    )
+    family, allowed = model.method.family, MASKED.name
+    require(family in (MASKED, SCORES), "the model has no random orders", got=family.name, allowed=allowed, do=do)
 
 
 def _bounds(

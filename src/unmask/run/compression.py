@@ -1,0 +1,205 @@
+"""Running text as a small file, and back, by a model (`evaluation.codec`).
+
+The file: a line that says what it is, the length of the header (4 bytes), the header (JSON), the code. The header names
+the model and says how the sums were made: reading needs the same ones to the last bit, which other processors, numbers
+of threads or versions of torch do not promise. What comes out is compared with a digest of what went in, so that a file
+is read rightly or refused.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from ..core import Streams
+from ..core.device import on_gpu
+from ..evaluation import Coder, Reader, Writer, passed, random_ranks
+from ..mistakes import fail, require
+from ..sampling import Predictor
+from .model import Model
+from .orders import require_any_order
+
+STEPS = 32
+"""Groups of a window: about one and a half per cent more bits than one token at a time, and a sixth of its calls."""
+_MAGIC = b"unmask code 1\n"
+_ROWS, _ROWS_GPU = 16, 256
+"""Windows at once."""
+
+Progress = Callable[[int, int], None]
+"""(tokens done, of so many)."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What reading needs to know."""
+
+    model: str
+    """As it was named."""
+    weights: str
+    """Their digest."""
+    digest: str
+    """Of the text."""
+    tokens: int
+    steps: int
+    rows: int
+    """Windows at once: another shape may be summed in another order."""
+    threads: int
+    torch: str
+    device: str
+
+    def __post_init__(self) -> None:
+        good = all(isinstance(getattr(self, field.name), field.type) for field in fields(self))  # type: ignore[arg-type]
+        good = good and min(self.tokens, self.steps, self.rows, self.threads) >= 1 and self.threads <= 4096
+        require(good, "the header is damaged", got=asdict(self), allowed="what was written", do="get the file again")
+
+    @property
+    def place(self) -> str:
+        """Where the sums were made."""
+        return f"torch {self.torch} on {self.device}"
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A text in few bytes."""
+
+    header: Header
+    code: bytes
+
+    def to_bytes(self) -> bytes:
+        """As a file."""
+        header = json.dumps(asdict(self.header), ensure_ascii=False).encode()
+        return _MAGIC + len(header).to_bytes(4, "little") + header + self.code
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Compressed":
+        """From a file."""
+        start = len(_MAGIC) + 4
+        end = start + int.from_bytes(content[start - 4 : start], "little")
+        try:
+            require(content.startswith(_MAGIC), "no code", got="others", allowed=repr(_MAGIC), do="get it again")
+            return cls(Header(**json.loads(content[start:end])), content[end:])
+        except (TypeError, ValueError, RecursionError):
+            allowed, do = "a file made by unmask compress", "check the path, or get the file again"
+            fail("this is no compressed text", got=f"bytes that begin with {content[:12]!r}", allowed=allowed, do=do)
+
+
+def compress(
+    model: Model, name: str, content: bytes, *, steps: int = STEPS, progress: Progress | None = None
+) -> Compressed:
+    """Write a text; `name`: by which the model can be found again."""
+    require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do=f"use {STEPS}")
+    _check(model)
+    ids = model.vocabulary.encode(content)
+    require(len(ids) > 0, "there is nothing to compress", got="no text", allowed="some text", do="name another file")
+    same = model.vocabulary.spelt(ids) == content
+    allowed, do = "what is the same when it is read and written again", "take a model of bytes or byte-level subwords"
+    require(same, "the vocabulary cannot write this text", got=repr(model.vocabulary), allowed=allowed, do=do)
+    rows = _ROWS_GPU if on_gpu(model.device) else _ROWS
+    threads, made = torch.get_num_threads(), (str(torch.__version__), _machine(model.device))
+    header = Header(name, _digest(model), _short(content), len(ids), steps, rows, threads, *made)
+    writer = Writer()
+    _through(model, header, torch.from_numpy(ids.astype("int64")), writer, progress)
+    return Compressed(header, writer.code())
+
+
+def decompress(model: Model, given: Compressed, progress: Progress | None = None) -> bytes:
+    """Read it again."""
+    _check(model)
+    header, reader = given.header, Reader(given.code)
+    got, do = _digest(model), f"name the model that was called {header.model} when it was made (--model)"
+    require(got == header.weights, "this is another model", got=got, allowed=header.weights, do=do)
+    nothing = torch.zeros(1, dtype=torch.int64).expand(header.tokens)
+    try:
+        with _threads(header.threads):
+            ids = _through(model, header, nothing, reader, progress)
+    except EOFError:
+        _fail_unlike(header, model)
+    content = model.vocabulary.spelt(ids.numpy())
+    if not reader.done or _short(content) != header.digest:
+        _fail_unlike(header, model)
+    return content
+
+
+def _through(model: Model, header: Header, tokens: Tensor, coder: Coder, progress: Progress | None) -> Tensor:
+    """All windows of a text through a coder, some at a time, the last one shorter."""
+    predict = Predictor(model.network, model.process.mask_id, cache=False)
+    shown = coder if progress is None else _shown(coder, header.tokens, progress)
+    found = []
+    for numbers, length in _windows(header.tokens, model.facts.shape[0], header.rows):
+        first = numbers.start * model.facts.shape[0]
+        x_0 = tokens[first : first + len(numbers) * length].reshape(len(numbers), length).to(model.device)
+        streams = Streams(0, torch.tensor(numbers, device=model.device)).fork("compress")
+        rank = random_ranks(streams, length, header.steps)
+        found.append(passed(predict, model.process, x_0, rank, shown).flatten().cpu())
+    return torch.cat(found)
+
+
+def _windows(tokens: int, length: int, rows: int) -> Iterator[tuple[range, int]]:
+    """The numbers of windows that go together, and their length."""
+    whole, rest = divmod(tokens, length)
+    for start in range(0, whole, rows):
+        yield range(start, min(start + rows, whole)), length
+    if rest:
+        yield range(whole, whole + 1), rest
+
+
+def _shown(coder: Coder, total: int, progress: Progress) -> Coder:
+    done = 0
+
+    def coded(begins: Tensor, tokens: Tensor) -> Tensor:
+        nonlocal done
+        done += len(tokens)
+        progress(done, total)
+        return coder(begins, tokens)
+
+    return coded
+
+
+def _check(model: Model) -> None:
+    """Refuse what has no code here."""
+    require_any_order(model, do="take a masked diffusion model")
+    running, allowed = model.window is not None, "running text"
+    require(running, "this model knows no running text", got="rows or pictures", allowed=allowed, do="take another")
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """How many share a sum decides its order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _fail_unlike(header: Header, model: Model) -> NoReturn:
+    what, here = "the text does not come out as it went in", f"torch {torch.__version__} on {_machine(model.device)}"
+    if here == header.place:
+        fail(what, got="a damaged file", allowed="one as it was written", do="get it again")
+    fail(what, got=here, allowed=f"{header.place}, where it was written", do="read it there")
+
+
+def _digest(model: Model) -> str:
+    """Of all that the network has learned."""
+    found = hashlib.sha256()
+    for name, value in sorted(model.method.state_dict().items()):
+        found.update(name.encode())
+        found.update(value.detach().contiguous().flatten().view(torch.uint8).cpu().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def _short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _machine(device: torch.device) -> str:
+    if on_gpu(device):
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
