@@ -1,9 +1,13 @@
 """What the page asks beside trajectories: texts as tokens, tokens as texts, what a model can do."""
 
+import math
+
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
-from unmask.run import load
+from unmask.cli.train import apply
+from unmask.run import Run, default_config, load, train
 from unmask.sampling import SAMPLERS
 from unmask.serve import application
 
@@ -93,6 +97,28 @@ def test_alternatives_in_a_long_text_are_those_of_a_window_around_the_place(plac
     found = asked(client, "alternatives", model="letters", tokens=tokens, place=place)
     inside = {"tokens": tokens[start : start + 16], "place": place - start}
     assert found == asked(client, "alternatives", model="letters", **inside)
+
+
+def test_alternatives_are_those_at_the_time_of_the_models_schedule(letters, tmp_path):
+    """cos(π(1−t)/2) of the tokens are masked at t: two of four at t = 1/3, where a linear schedule would say 1/2."""
+    small = "--layers 1 --heads 2 --width 16 --steps 1 --batch-size 4 --preview 0 --validation-sequences 2"
+    words = (*small.split(), "--schedule", "cosine", "--time")
+    list(train(apply(default_config(Run(letters).config.data), words), tmp_path / "run", torch.device("cpu")))
+    model = load(tmp_path / "run")
+    with torch.no_grad():  # what is new begins with zeros, and says the same at all times
+        for parameter in model.method.parameters():
+            parameter.normal_(std=0.5, generator=torch.Generator().manual_seed(parameter.numel()))
+    with TestClient(application({"cosine": model})) as client:
+        rows = asked(client, "alternatives", model="cosine", tokens=[0, None, 1, 2], place=2, count=8)
+    x = torch.tensor([[0, model.process.mask_id, model.process.mask_id, 2]])
+
+    def law(t):
+        return model.network(x, torch.tensor([t]))[0, 2].softmax(-1)
+
+    shown = torch.zeros(model.vocabulary.size)
+    shown[[row["id"] for row in rows]] = torch.tensor([row["probability"] for row in rows])
+    torch.testing.assert_close(shown, law(1 - 2 / math.pi * math.acos(0.5)))
+    assert (shown - law(0.5)).abs().max() > 0.01
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,10 @@ class Schedule(ABC):
         """The t with 1 − α_t = mask_prob, accurate for tiny mask_prob; clamped like `inverse`."""
         return self._clamped_time(1 - mask_prob, mask_prob)
 
+    def time_of(self, masked_share: Tensor) -> Tensor:
+        """The t at which so much is masked on average: what a network is shown where only that is known."""
+        return self.inverse_mask_prob(masked_share)
+
     def inverse_log_snr(self, log_snr: Tensor) -> Tensor:
         """The t with λ_t = log_snr; clamped like `inverse`."""
         return self._clamped_time(torch.sigmoid(log_snr), torch.sigmoid(-log_snr))
@@ -288,6 +292,10 @@ class TokenPolynomial(Schedule):
     @property
     def per_token(self) -> bool:
         return True
+
+    def time_of(self, masked_share: Tensor) -> Tensor:
+        """That of tokens with w = 1: which tokens are masked, and so the mean of their schedules, is not known."""
+        return masked_share
 
     def at(self, tokens: Tensor) -> Schedule:
         return Polynomial._unchecked(self.w[tokens.long()])

@@ -92,7 +92,7 @@ def found_greedily(predict: Predictor, process: Process, rows: Sequence[Row], de
     start, right = number(masked).clamp(min=1), torch.ones(len(rows), dtype=torch.bool, device=device)
     while bool(masked.any()):
         share, open_rows = number(masked).double() / start, masked.any(1)
-        t = share if process.schedule.per_token else process.schedule.inverse_mask_prob(share)
+        t = process.schedule.time_of(share)
         where, logits = most_confident(predict(process.hide(x_0, masked), t, masked), masked)
         right[open_rows] = logits.argmax(-1) == x_0[where]
         masked = masked & ~where & right[:, None]

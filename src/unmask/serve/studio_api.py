@@ -152,12 +152,11 @@ def _alternatives(served: Served, x: Tensor, body: AlternativesBody, halves: Hal
     where = torch.zeros(x.shape, dtype=torch.bool)
     where.view(1, -1)[0, place] = True
     x, where = x.to(model.device), where.to(model.device)
-    share = (x == model.process.mask_id).double().mean().item()
+    share = (x == model.process.mask_id).flatten(1).double().mean(1)
     label, mask_id, family = model.labels(body.label, 1), model.process.mask_id, model.method.family
     predict = Predictor(model.network, mask_id, label, halves=halves, family=family)
     with torch.no_grad():
-        t = torch.full((1,), share, dtype=torch.float64, device=model.device)
-        probability = predict(x, t, where)[0].softmax(-1, dtype=torch.float64)
+        probability = predict(x, model.process.schedule.time_of(share), where)[0].softmax(-1, dtype=torch.float64)
     best = probability.topk(min(body.count, len(probability))).indices.tolist()
     shown = best if body.token is None or body.token in best else [*best, body.token]
     return [{"id": i, "text": served.piece(i), "probability": probability[i].item()} for i in shown]
