@@ -204,3 +204,24 @@ def test_bench_measures_and_compares(tmp_path, here):
     wrong = here(*words, "--compare", "other.json")
     assert wrong.returncode == 2
     assert "other.json is not a result" in wrong.stderr
+
+
+def test_commands_keep_memory_for_the_next_tensors():
+    """Counted in pages that the system has to hand out for twenty tensors of 64 MiB, one after the other."""
+    code = """
+import resource, torch
+from unmask.cli import memory
+
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        torch.ones(1 << 24)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+usual = pages()
+memory.keep()
+print(usual, pages())
+"""
+    usual, kept = map(int, processes.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    assert usual > 20 * 32  # as many pages of 2 MiB; small ones are more
+    assert kept < usual / 3

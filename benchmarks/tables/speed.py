@@ -79,6 +79,17 @@ def training_ablation(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", source(result)])
 
 
+def kept_memory(result: dict[str, Any]) -> str:
+    """One row per kind of work."""
+    lines = ["| work | times as fast | most memory, MiB: as usual, kept |", "|---" * 3 + "|"]
+    lines += [
+        f"| {r['work']} | {r['times_as_fast']:.2f} | {r['as usual']['peak_mib']:,}, {r['kept']['peak_mib']:,} |"
+        for r in result["rows"]
+    ]
+    note = f"Medians of {result['rounds']} processes each, in turn, {result['threads']} threads."
+    return "\n".join([*lines, "", f"{note} {source(result)}"])
+
+
 def training_scale(result: dict[str, Any]) -> str:
     """Sizes, lengths and the largest model, each with and without recomputing."""
 

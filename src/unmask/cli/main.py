@@ -10,7 +10,7 @@ import tyro
 
 from unmask.mistakes import flag, require
 
-from . import terminal
+from . import memory, terminal
 from .compression_commands import Compress, Decompress
 from .data_commands import DataInfo, Prepare
 from .evaluation_commands import Check, Compare, Eval, Frontier, Score
@@ -48,6 +48,7 @@ _WITH_SETTINGS = ("train", "bench train", "bench sample")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     terminal.make_safe()
+    memory.keep()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()

@@ -1,0 +1,106 @@
+"""What it gains on a CPU to keep memory for the next tensors (`unmask.cli.memory`), as the commands do.
+
+    python -m benchmarks.kept_memory
+
+Each kind of work in processes of its own, with and without in turn; a ratio is that of their medians in this run.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from unmask import load, presets
+from unmask.cli import memory
+from unmask.run.bench import measure
+
+from .record import Record
+
+ROUNDS = 3
+
+
+def _sampling(name: str) -> Callable[[], float]:
+    """Seconds of 64 samples at once in 8 steps, the second time."""
+
+    def work() -> float:
+        model = load(name)
+        for _ in range(2):
+            start = time.perf_counter()
+            model.sample_tokens(64, steps=8)
+        return time.perf_counter() - start
+
+    return work
+
+
+def _training(name: str) -> Callable[[], float]:
+    """Seconds for a thousand tokens."""
+
+    def work() -> float:
+        preset = presets.find(name)
+        found = measure(preset.config, preset.shape, torch.device("cpu"), windows=3, window=5)
+        return 1000 / found.tokens_per_s
+
+    return work
+
+
+WORK = {
+    "64 texts of `demo`, 8 steps": _sampling("demo"),
+    "64 pictures of `digits`, 8 steps": _sampling("digits"),
+    "training `characters`": _training("characters"),
+    "training `mnist`": _training("mnist"),
+    "training `molecules`": _training("molecules"),
+}
+
+
+def measured(work: str, kept: bool) -> dict[str, Any]:
+    """In a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.kept_memory", "--work", work, *(["--keep"] if kept else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def row(work: str) -> dict[str, Any]:
+    """Both ways in turn, several times."""
+    found: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for _ in range(ROUNDS):
+        for kept, those in found.items():
+            those.append(measured(work, kept))
+    ways = {
+        "kept" if kept else "as usual": {
+            "seconds": [r["seconds"] for r in those],
+            "peak_mib": max(r["peak_mib"] for r in those),
+        }
+        for kept, those in found.items()
+    }
+    usual, kept = (statistics.median(ways[name]["seconds"]) for name in ("as usual", "kept"))
+    print(f"{work}: {usual / kept:.2f} times as fast")
+    return {"work": work, "times_as_fast": usual / kept, **ways}
+
+
+def main() -> None:
+    """Measure, record; or one piece of work, for itself."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", choices=WORK, help="do this one alone, and print its time")
+    parser.add_argument("--keep", action="store_true")
+    given = parser.parse_args()
+    if given.work is None:
+        record = Record("kept_memory", 0)
+        record.write(threads=torch.get_num_threads(), rounds=ROUNDS, rows=[row(work) for work in WORK])
+        return
+    if given.keep:
+        memory.keep()
+    seconds = WORK[given.work]()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps({"seconds": seconds, "peak_mib": peak}))
+
+
+if __name__ == "__main__":
+    main()
