@@ -10,6 +10,7 @@ from unmask.networks import (
     Conditioning,
     Hourglass,
     HourglassConfig,
+    Past,
     Transformer,
     TransformerConfig,
     UNet,
@@ -25,6 +26,10 @@ V = 11
 
 def transformer(conditioning=BOTH, **options):
     return Transformer(TransformerConfig(V, layers=2, heads=2, width=16, conditioning=conditioning, **options))
+
+
+def with_value_residuals(conditioning=BOTH, **options):
+    return transformer(conditioning, value_residuals=True, **options)
 
 
 def unet(conditioning=BOTH, **options):
@@ -43,6 +48,7 @@ def hourglass(conditioning=BOTH, **options):
 
 KINDS = {
     "transformer": (transformer, (24,)),
+    "value residuals": (with_value_residuals, (24,)),
     "hourglass": (hourglass, (24,)),
     "unet": (unet, (4, 6, 3)),
     "uvit": (uvit, (4, 6, 3)),
@@ -88,7 +94,7 @@ def test_a_tied_table_is_read_at_both_ends():
     assert network.embedding.weight.grad[V + 1 :].abs().max() == 0
 
 
-@pytest.mark.parametrize("build", [transformer, hourglass])
+@pytest.mark.parametrize("build", [transformer, with_value_residuals, hourglass])
 def test_rows_of_different_lengths_side_by_side(build):
     """Each has the features that it has alone, whatever stands beyond its end."""
     network, (x, t, label) = awake(build()), inputs((24,))
@@ -212,6 +218,37 @@ def test_transformer_learns_a_rule(mlp):
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.05
+
+
+def test_value_residuals_mix_the_first_layers_values():
+    """Without a share of them it is the plain transformer; with nothing else, own values do not matter."""
+    network, plain = awake(with_value_residuals()), transformer()
+    (x, t, label), last = inputs((24,)), network.blocks[1].attention
+    assert network.blocks[0].attention.share is None
+    assert with_value_residuals().blocks[1].attention.share.item() == 0.5
+    plain.load_state_dict({name: value for name, value in network.state_dict().items() if "share" not in name})
+    with torch.no_grad():
+        last.share.zero_()
+        expected = plain(x, t, label)
+        torch.testing.assert_close(network(x, t, label), expected)
+        last.share.fill_(1)
+        mixed = network(x, t, label)
+        assert (mixed - expected).abs().max() > 0.1
+        last.qkv.weight[32:].mul_(-1)
+        torch.testing.assert_close(network(x, t, label), mixed)
+        network.blocks[0].attention.qkv.weight[32:].mul_(-1)
+        assert (network(x, t, label) - mixed).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("how", [{"causal": True}, {"block": 4}])
+def test_value_residuals_of_what_was_read_before(how):
+    """Networks that read in order keep mixed values: a part after the other is the whole."""
+    network = awake(with_value_residuals(Conditioning(), **how))
+    x = inputs((16,))[0]
+    shown, pasts = network.shifted(x) if network.causal else x, [Past() for _ in network.blocks]
+    with torch.no_grad():
+        parts = [network.read(shown[:, n : n + 4], pasts, n) for n in range(0, 16, 4)]
+        torch.testing.assert_close(torch.cat(parts, 1), network.features(x), rtol=1e-4, atol=1e-5)
 
 
 def test_rotary_attention_depends_on_distance_only():

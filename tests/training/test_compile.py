@@ -21,6 +21,7 @@ SEEING = Conditioning(time=True)
 CASES = {
     "transformer": (TransformerConfig(V, 2, 2, 16, dropout=0.1), MD4Config(), (24,)),
     "transformer with time": (TransformerConfig(V, 2, 2, 16, conditioning=SEEING), MD4Config(), (24,)),
+    "value residuals": (TransformerConfig(V, 3, 2, 16, value_residuals=True), MD4Config(), (24,)),
     "genmd4": (TransformerConfig(V, 1, 2, 16, conditioning=SEEING), GenMD4Config(), (24,)),
     "unet": (UNetConfig(V, 3, 1, 8, 4, dropout=0.1), MD4Config(k_law="bell", weighting="ce"), (4, 4, 3)),
     "uvit": (UViTConfig(V, 3, 1, 8, 4, layers=1, heads=2, transformer_width=16), MD4Config(), (4, 4, 3)),
@@ -64,6 +65,7 @@ def test_compiling_changes_nothing_but_rounding(name, backend, whole):
 GRAPHS = {  # of the network by blocks: kinds of block; the loss is one more
     "transformer": 1,
     "transformer with time": 1,
+    "value residuals": 2,  # the first layer, and those that mix its values
     "unet": 4,  # down, up, middle and the last layer
     "uvit": 4,  # down, up, the transformer's and the last layer
 }
@@ -75,7 +77,7 @@ def test_each_graph_is_compiled_once(name, whole):
     """Masks, times, seeds and steps change, and there are many blocks: nothing is compiled a second time."""
     torch._dynamo.utils.counters.clear()
     config, *rest = CASES[name]
-    config = dataclasses.replace(config, **({"layers": 3} if "transformer" in name else {"blocks": 3}))
+    config = dataclasses.replace(config, **({"layers": 3} if isinstance(config, TransformerConfig) else {"blocks": 3}))
     steps(config, *rest, "eager", whole)
     assert not torch._dynamo.utils.counters["graph_break"]
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 1 + (1 if whole else GRAPHS[name])

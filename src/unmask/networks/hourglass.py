@@ -21,8 +21,8 @@ from ..core import Streams
 from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
 from .fused import rms_norm
-from .network import Dropout, Network, draw_channels, in_compute_dtype, linear, maybe_checkpoint, output_map, per_branch
-from .transformer import Block, Rotations, TransformerConfig, modulate, zero_map
+from .network import Dropout, Network, draw_channels, in_compute_dtype, linear, output_map, per_branch
+from .transformer import Blocks, Rotations, TransformerConfig, modulate, zero_map
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Hourglass(Network):
         self.sees_time = config.conditioning.time
         self.embedding = nn.Embedding(config.vocab_size + 1, config.width)  # the mask is the last
         nn.init.normal_(self.embedding.weight, std=0.02)
-        self.before, self.after = (_blocks(config.outer) for _ in range(2))
-        self.inner = _blocks(config.inner)
+        self.before, self.after = (Blocks(config.outer) for _ in range(2))
+        self.inner = Blocks(config.inner)
         flat = config.patch * config.width
         self.into, self.out = linear(flat, config.inner_width), linear(config.inner_width, flat)
         self.rotations = Rotations(config.width // config.heads)
@@ -139,17 +139,14 @@ class Hourglass(Network):
 
     def _through(
         self,
-        blocks: nn.ModuleList,
+        blocks: Blocks,
         x: Tensor,
         rotations: Rotations,
         c: Tensor | None,
         keep: list[Tensor | None],
         seen: Tensor | None,
     ) -> Tensor:
-        cos, sin = rotations(x.shape[1])
-        for i, block in enumerate(blocks):
-            x = maybe_checkpoint(block, self.config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1], seen)
-        return x
+        return blocks.through(x, rotations(x.shape[1]), c, keep, recompute=self.config.checkpoint, seen=seen)
 
     def parts(self) -> list[nn.Module]:
         return [*self.before, *self.inner, *self.after]
@@ -166,10 +163,6 @@ class Hourglass(Network):
 
     def head_parameters(self) -> list[nn.Parameter]:
         return list(self.output.parameters())
-
-
-def _blocks(config: TransformerConfig) -> nn.ModuleList:
-    return nn.ModuleList(Block(config) for _ in range(config.layers))
 
 
 def _inside(lengths: Tensor, most: int) -> Tensor:

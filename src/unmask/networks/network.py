@@ -156,10 +156,8 @@ def in_compute_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind))
 
 
-def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Tensor | None) -> Tensor:
+def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Any) -> Any:
     """Run a block, keeping its activations or recomputing them in the backward pass."""
-    recompute = use and torch.is_grad_enabled()
-    result: Tensor = (
-        checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False) if recompute else block(*inputs)
-    )
-    return result
+    if use and torch.is_grad_enabled():
+        return checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False)
+    return block(*inputs)

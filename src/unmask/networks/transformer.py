@@ -4,7 +4,7 @@ Time and class enter by adaLN-zero (Peebles and Xie, 2023). Data of any shape is
 Legend: B samples, N positions, D width, H heads, V tokens.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -50,6 +50,8 @@ class TransformerConfig:
     """Blocks of so many tokens see themselves and those before them (block diffusion); 0: all sees all."""
     tied: bool = False
     """One table for embeddings and output: a small model with many tokens has more left for its layers."""
+    value_residuals: bool = False
+    """Attention mixes the values of the first layer into those of all others (Zhou et al., 2024), by learned shares."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
@@ -131,23 +133,36 @@ class Past:
 class Attention(HiddenLayer):
     """All positions see all positions, or those up to themselves; queries and keys are normalised per head and rotated
     by their place.
+
+    With value residuals v ← (1 − λ) v + λ v_1, where v_1 are the values of the first layer; λ starts at ½.
     """
 
     stacked: ClassVar[dict[str, int]] = {"qkv": 3}
 
-    def __init__(self, width: int, heads: int, zero_out: bool, causal: bool = False):
+    def __init__(self, width: int, heads: int, zero_out: bool, causal: bool = False, mixes: bool = False):
         super().__init__()
         self.heads, self.causal = heads, causal
         self.qkv = linear(width, 3 * width)
         self.scale_q, self.scale_k = (nn.Parameter(torch.ones(width // heads)) for _ in range(2))
+        self.share = nn.Parameter(torch.full((1,), 0.5)) if mixes else None
         self.out = linear(width, width, zero=zero_out)
 
     def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None, seen: Tensor | None = None
-    ) -> Tensor:
+        self,
+        x: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        past: Past | None = None,
+        seen: Tensor | None = None,
+        first: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """What is said of each position, and the values it was said with [B, H, N, D/H]."""
         scales = torch.stack([self.scale_q, self.scale_k])
         q, k, v = norm_rotate(self.qkv(x).unflatten(-1, (3, self.heads, -1)), scales, cos, sin)
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        if self.share is not None and first is not None:
+            v = torch.lerp(v, first, self.share.to(v.dtype))
+        own = v
         if past is None:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=self.causal)
         else:
@@ -156,8 +171,7 @@ class Attention(HiddenLayer):
                 every = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device)
                 seen = every.tril(k.shape[2] - q.shape[2])
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-        result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return result
+        return self.out(mixed.transpose(1, 2).flatten(2)), own
 
 
 class Rotations(nn.Module):
@@ -193,10 +207,12 @@ class Block(nn.Module):
     its input through. The norms have no scales of their own: the matrices behind them do.
     """
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, is_first: bool):
         super().__init__()
         conditioned = config.conditioning.any
-        self.attention = Attention(config.width, config.heads, not conditioned, config.causal)
+        mixes = config.value_residuals and not is_first
+        self.hands_on = config.value_residuals and is_first
+        self.attention = Attention(config.width, config.heads, not conditioned, config.causal, mixes)
         self.mlp = MLPS[config.mlp](config.width, not conditioned)
         self.modulation = zero_map(config.condition_width, 6 * config.width) if conditioned else None
 
@@ -209,16 +225,44 @@ class Block(nn.Module):
         keep_1: Tensor | None = None,
         keep_2: Tensor | None = None,
         seen: Tensor | None = None,
+        first: Tensor | None = None,
         past: Past | None = None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor | None]:
+        """What comes out, and the values of the first layer where others want them."""
         if self.modulation is None or c is None:
-            x = x + _keep(self.attention(rms_norm(x), cos, sin, past, seen), keep_1)
+            mixed, values = self.attention(rms_norm(x), cos, sin, past, seen, first)
+            x = x + _keep(mixed, keep_1)
             x = x + _keep(self.mlp(rms_norm(x)), keep_2)
-            return x
-        shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
-        mixed = self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, past, seen)
-        x = x + gate_1 * _keep(mixed, keep_1)
-        x = x + gate_2 * _keep(self.mlp(modulate(rms_norm(x), shift_2, scale_2)), keep_2)
+        else:
+            shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
+            mixed, values = self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, past, seen, first)
+            x = x + gate_1 * _keep(mixed, keep_1)
+            x = x + gate_2 * _keep(self.mlp(modulate(rms_norm(x), shift_2, scale_2)), keep_2)
+        return x, values if self.hands_on else first
+
+
+class Blocks(nn.ModuleList):
+    """One after another."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(Block(config, is_first=i == 0) for i in range(config.layers))
+
+    def through(
+        self,
+        x: Tensor,
+        rotations: tuple[Tensor, Tensor],
+        c: Tensor | None,
+        keep: Sequence[Tensor | None],
+        *,
+        recompute: bool = False,
+        seen: Tensor | None = None,
+        pasts: Sequence[Past] = (),
+    ) -> Tensor:
+        """From the first to the last; `keep`: two for each, `pasts`: one for each, or none."""
+        first: Tensor | None = None
+        for i, block in enumerate(self):
+            own = keep[2 * i : 2 * i + 2]
+            x, first = maybe_checkpoint(block, recompute, x, *rotations, c, *own, seen, first, *pasts[i : i + 1])
         return x
 
 
@@ -268,7 +312,7 @@ class Transformer(Network):
         self.places = nn.Embedding(config.positions, config.width) if config.positions else None
         if self.places is not None:
             nn.init.normal_(self.places.weight, std=0.02)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.blocks = Blocks(config)
         self.rotations = Rotations(config.width // config.heads)
         conditioned = config.conditioning.any
         self.condition = Condition(config.conditioning, config.condition_width) if conditioned else None
@@ -297,8 +341,7 @@ class Transformer(Network):
             inside = (torch.arange(length, device=x.device) < lengths[:, None])[:, None, None]
             seen = inside if seen is None else inside & seen
         keep = per_branch(dropout, 0, 2 * config.layers)
-        for i, block in enumerate(self.blocks):
-            x = maybe_checkpoint(block, config.checkpoint, x, cos, sin, c, keep[2 * i], keep[2 * i + 1], seen)
+        x = self.blocks.through(x, (cos, sin), c, keep, recompute=config.checkpoint, seen=seen)
         x = self._ended(x, c)
         return x[:, length:] if pair else x.reshape(*x_t.shape, -1)
 
@@ -312,8 +355,7 @@ class Transformer(Network):
         """
         x, c = self._begun(shifted, None, label, start)
         cos, sin = (table[start:] for table in self.rotations(start + x.shape[1]))
-        for block, past in zip(self.blocks, pasts, strict=True):
-            x = block(x, cos, sin, c, past=past)
+        x = self.blocks.through(x, (cos, sin), c, per_branch((), 0, 2 * len(self.blocks)), pasts=pasts)
         return self._ended(x, c)
 
     def _begun(

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from ..mistakes import require
 from .conditioning import Conditioning
-from .network import Dropout, linear, maybe_checkpoint, per_branch
-from .transformer import Block, Rotations, TransformerConfig
+from .network import Dropout, linear, per_branch
+from .transformer import Blocks, Rotations, TransformerConfig
 from .unet import PixelConfig, PixelNetwork
 
 
@@ -57,7 +57,7 @@ class UViT(PixelNetwork):
         inner, flat = config.transformer_width, config.width * config.patch**2
         self.condition_inner = linear(config.width, inner) if config.conditioning.any else None
         self.into, self.out = linear(flat, inner), linear(inner, flat, zero=True)
-        self.layers = nn.ModuleList(Block(config.transformer) for _ in range(config.layers))
+        self.layers = Blocks(config.transformer)
         self.rotations = Rotations(inner // config.heads)
 
     def middle_parts(self) -> list[nn.Module]:
@@ -79,10 +79,8 @@ class UViT(PixelNetwork):
         )
         tokens = self.into(patches(h, config.patch))
         inner = F.silu(self.condition_inner(c)) if self.condition_inner is not None and c is not None else None
-        cos, sin = self.rotations(tokens.shape[1])
-        keep = per_branch(dropout, 0, 2 * config.layers)
-        for i, layer in enumerate(self.layers):
-            tokens = maybe_checkpoint(layer, config.checkpoint, tokens, cos, sin, inner, keep[2 * i], keep[2 * i + 1])
+        keep, rotations = per_branch(dropout, 0, 2 * config.layers), self.rotations(tokens.shape[1])
+        tokens = self.layers.through(tokens, rotations, inner, keep, recompute=config.checkpoint)
         return h + unpatched(self.out(tokens), height, width, config.patch)
 
 
