@@ -16,11 +16,10 @@ from unmask.run.config import NetworkConfig
 from unmask.training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
 
 from .timed import NEVER, parser, record
-from .value_residuals import ValueResidualsConfig
 
 NETWORKS: dict[str, NetworkConfig] = {
     "transformer": TransformerConfig(27, 8, 8, 512),
-    "value-residuals": ValueResidualsConfig(27, 8, 8, 512),
+    "value-residuals": TransformerConfig(27, 8, 8, 512, value_residuals=True),
     "hourglass": HourglassConfig(27),
 }
 

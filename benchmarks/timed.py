@@ -35,7 +35,9 @@ from unmask.training import Report, Trainer
 from .record import Record
 
 COMPILED, TIMED = 10, 50
-"""Steps before the clock starts, and those whose speed decides how many there will be."""
+"""Steps before the clock starts, and those whose speed says how many there will be, for the time being."""
+SETTLED = 0.35
+"""The part of the time whose speed decides it: the first steps are slower, and the rate begins to fall at 0.4."""
 NEVER = 1 << 30
 FIRST = 0.4
 """The part of the time for which `--first` speaks: what a linear cooldown over 60 % leaves."""
@@ -75,14 +77,15 @@ class Stage:
 
 def trained(trainer: Trainer, seconds: float) -> Stage:
     """Train for so many seconds after compilation."""
-    reports, begun, start, last = [], time.perf_counter(), 0.0, NEVER
+    reports, begun, start, last, settled = [], time.perf_counter(), 0.0, NEVER, False
     for report in trainer.steps():
         reports.append(report)
         if report.step == COMPILED:
             start = time.perf_counter()
-        if report.step == COMPILED + TIMED:
-            each = (time.perf_counter() - start) / TIMED
-            last = COMPILED + int(seconds / each)
+        spent, counted = time.perf_counter() - start, report.step - COMPILED
+        if counted == TIMED or (counted > TIMED and not settled and spent > SETTLED * seconds):
+            settled = counted > TIMED
+            last = max(trainer.done, COMPILED + int(seconds * counted / spent))
             trainer.config = replace(trainer.config, steps=last)
         if trainer.done >= last:  # on a GPU its report would come with the next step
             break

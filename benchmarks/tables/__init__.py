@@ -30,6 +30,8 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "estimator_efficiency": (theory.estimator_efficiency, ("estimator_efficiency",)),
     "campbell_variance": (theory.campbell_variance, ("campbell_variance",)),
     "evaluations": (likelihoods.evaluations, ("evaluation_text8", "evaluation_mnist")),
+    "compression": (likelihoods.compression, ("compression",)),
+    "kept_memory": (speed.kept_memory, ("kept_memory",)),
     "questions": (likelihoods.questions, ("evaluation_hellaswag",)),
     "methods": (likelihoods.methods, ("methods/*",)),
     "race_variance": (theory.estimator_variance, ("race_variance",)),

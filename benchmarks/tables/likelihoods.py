@@ -20,6 +20,23 @@ def evaluations(*results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *(source(r) for r in results)])
 
 
+def compression(result: dict[str, Any]) -> str:
+    """One row per number of network calls, the bound after them, and the usual ways."""
+    size = result["text"]["bytes"]
+    lines = ["| written by | bytes | bits per byte of text |", "|---|---|---|"]
+    lines.append(f"| nothing: the text itself | {size:,} | 8 |")
+    lines += [f"| {name} | {found:,} | {8 * found / size:.3f} |" for name, found in result["others"].items()]
+    lines += [
+        f"| `{result['model']}`, {r['steps']} calls for a window | {r['file']:,} | {8 * r['file'] / size:.3f}, "
+        f"without the header {8 * r['code'] / size:.3f} |"
+        for r in sorted(result["rows"], key=lambda r: r["steps"])
+    ]
+    bound = result["bound"]
+    lines.append(f"| the bound of this text | | {bound['mean']:.3f} ± {bound['monte_carlo']:.3f} (masks alone) |")
+    text = f"{result['text']['tokens']:,} tokens in {result['text']['windows']} windows."
+    return "\n".join([*lines, "", f"{text} {source(result)}"])
+
+
 def questions(result: dict[str, Any]) -> str:
     """One row."""
     found = result["result"]
@@ -130,8 +147,8 @@ def explorations(*results: dict[str, Any]) -> str:
     lines = ["| change | " + " | ".join(f"seed {seed}" for seed in seeds) + " |", "|---" * (1 + len(seeds)) + "|"]
     lines.append(line(base, lambda r: with_error(r["bits_per_character"])))
     lines += [line(runs, lambda r: _signed(r["difference"])) for runs in sorted(trials.values(), key=gain)]
-    first = base[seeds[0]]
-    return "\n".join([*lines, "", f"{first['seconds']:g} s of training each. {source(first)}"])
+    note = f"{base[seeds[0]]['seconds']:g} s of training each. The bases:"
+    return "\n".join([*lines, "", note, *(source(base[seed]) for seed in seeds)])
 
 
 def _signed(figure: dict[str, float]) -> str:
