@@ -77,16 +77,18 @@ class Stage:
 
 def trained(trainer: Trainer, seconds: float) -> Stage:
     """Train for so many seconds after compilation."""
-    reports, begun, start, last, settled = [], time.perf_counter(), 0.0, NEVER, False
+    reports, begun, start, last = [], time.perf_counter(), 0.0, NEVER
+    since = (0.0, COMPILED)  # from when on, and from which step on, the speed is taken: first the start
     for report in trainer.steps():
         reports.append(report)
         if report.step == COMPILED:
             start = time.perf_counter()
-        spent, counted = time.perf_counter() - start, report.step - COMPILED
-        if counted == TIMED or (counted > TIMED and not settled and spent > SETTLED * seconds):
-            settled = counted > TIMED
-            last = max(trainer.done, COMPILED + int(seconds * counted / spent))
+        spent, (then, step) = time.perf_counter() - start, since
+        if report.step == COMPILED + TIMED or (step > COMPILED and then < SETTLED * seconds < spent):
+            each = (spent - then) / (report.step - step)
+            last = max(trainer.done, report.step + int((seconds - spent) / each))
             trainer.config = replace(trainer.config, steps=last)
+            since = (spent, report.step)
         if trainer.done >= last:  # on a GPU its report would come with the next step
             break
     if torch.cuda.is_available():

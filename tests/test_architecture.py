@@ -127,6 +127,8 @@ def test_the_command_line_is_this_and_no_more():
         "completion": ["json", "shell"],
         "info": ["examples", "json", "target"],
         "plot": ["format", "json", "models", "out", "steps"],
+        "compress": ["file", "json", "model", "out", "steps"],
+        "decompress": ["file", "json", "model", "out"],
         "export": ["best", "dtype", "json", "model", "out", "raw"],
         "push": ["best", "dtype", "json", "message", "model", "private", "raw", "repo"],
         "frontier": [

@@ -50,7 +50,7 @@ def test_a_recipe_of_text8_in_three_seconds(data, tmp_path, monkeypatch):
 
 
 class Quickening:
-    """Steps of a hundredth of a second, and after the first hundred of a fifth of that."""
+    """Steps of a hundredth of a second, and after the first sixty of less than half."""
 
     def __init__(self):
         self.config, self.done = TrainingConfig(steps=timed.NEVER), 0
@@ -58,12 +58,12 @@ class Quickening:
     def steps(self):
         while self.done < self.config.steps:
             self.done += 1
-            time.sleep(0.01 if self.done <= 100 else 0.002)
+            time.sleep(0.01 if self.done <= 60 else 0.004)
             yield SimpleNamespace(step=self.done, loss=0.0, tokens=1)
 
 
 def test_the_first_steps_may_be_slower_than_the_others():
-    """The time is used nevertheless: by the first steps alone, training would end after 1.6 of 4 seconds."""
+    """The time is used nevertheless: by the first steps alone, training would end after 2 of 4 seconds."""
     assert timed.trained(Quickening(), 4).training_s == pytest.approx(4, abs=0.9)
 
 
