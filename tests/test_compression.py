@@ -153,7 +153,8 @@ def test_what_has_no_code_is_one_line(letters, pictures, molecules, file, tmp_pa
     assert "'x' is not in the vocabulary" in refused(capsys, "compress", letters, file)
     file.write_text("")
     assert "nothing to compress" in refused(capsys, "compress", letters, file)
-    assert "No such file" in refused(capsys, "compress", letters, "nowhere.txt")
+    assert "nowhere.txt cannot be used: got no such file" in refused(capsys, "compress", letters, "nowhere.txt")
+    assert "got a folder" in refused(capsys, "compress", letters, file.parent)
     assert [path.name for path in tmp_path.glob("*.unmask")] == []
 
 

@@ -312,7 +312,7 @@ DAMAGE = {
     "facts: words": (_changed("data.json", shape=["many"]), "the shape of a row is wrong"),
     "facts: too large": (_changed("data.json", shape=[1 << 40]), "the shape of a row is wrong"),
     "facts: unknown": (_changed("data.json", more=[1]), "data.json is damaged"),
-    "facts missing": (lambda f: (f / "data.json").unlink(), "No such file"),
+    "facts missing": (lambda f: (f / "data.json").unlink(), "data.json cannot be used: got no such file"),
     **{f"a link: {name}": (_link(name), "leads out of its folder") for name in FILES if name != "README.md"},
 }
 

@@ -17,6 +17,22 @@ def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
         fail(what, got=got, allowed=allowed, do=do)
 
 
+def said(error: Exception) -> str:
+    """What an error says to a user: for what the system says of a file, which file it is and what to do."""
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
+        return str(error)
+    got, do = _FILES.get(type(error), (error.strerror.lower(), "mend that, or name another"))
+    return f"{error.filename} cannot be used: got {got}, allowed is a file that can be; {do}"
+
+
+_FILES: dict[type[OSError], tuple[str, str]] = {
+    FileNotFoundError: ("no such file", "check the path"),
+    IsADirectoryError: ("a folder", "name a file in it"),
+    PermissionError: ("no permission", "change who may use it, or name another"),
+}
+"""What was got, and what to do."""
+
+
 def flag(field: str) -> str:
     """How a user writes the name of a field."""
     return f"--{field.replace('_', '-')}"

@@ -205,7 +205,7 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["eval", "nowhere"], "is not a run"),
         (["eval", "RUN", "--data", "OTHER"], "the data has another vocabulary than the model"),
         (["score", "RUN", "xyz"], "is not in the vocabulary"),
-        (["check", "nowhere.txt", "--checker", "brackets"], "No such file"),
+        (["check", "nowhere.txt", "--checker", "brackets"], "nowhere.txt cannot be used: got no such file"),
         (["check", "RUN/config.json", "--checker", "brackets"], "does not hold samples"),
         (["check", "BINARY", "--checker", "brackets"], "is not UTF-8: got byte 0xff"),
         (["score", "RUN", "BINARY"], "is not UTF-8: got byte 0xff"),

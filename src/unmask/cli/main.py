@@ -8,7 +8,7 @@ from typing import Protocol
 
 import tyro
 
-from unmask.mistakes import flag, require
+from unmask.mistakes import flag, require, said
 
 from . import memory, terminal
 from .compression_commands import Compress, Decompress
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConnectionError as lost:  # whoever lost the others says so
         return terminal.complain(str(lost))
     except (ValueError, OSError) as mistake:  # the same for all ranks: the first one speaks
-        return terminal.complain(str(mistake)) if os.environ.get("RANK", "0") == "0" else 2
+        return terminal.complain(said(mistake)) if os.environ.get("RANK", "0") == "0" else 2
     except RuntimeError as failure:
         if not _out_of_memory(failure):
             raise
