@@ -84,7 +84,8 @@ def trained(trainer: Trainer, seconds: float) -> Stage:
         if report.step == COMPILED:
             start = time.perf_counter()
         spent, (then, step) = time.perf_counter() - start, since
-        if report.step == COMPILED + TIMED or (step > COMPILED and then < SETTLED * seconds < spent):
+        early, settled = report.step == COMPILED + TIMED, step > COMPILED and then < SETTLED * seconds < spent
+        if early or settled:
             each = (spent - then) / (report.step - step)
             last = max(trainer.done, report.step + int((seconds - spent) / each))
             trainer.config = replace(trainer.config, steps=last)

@@ -18,8 +18,8 @@ from unmask.training.loop import _check_share
 from unmask.training.world import World
 
 TRAIN = ["-m", "unmask", "train"]
-SMALL = "--batch-size 8 --layers 2 --heads 2 --width 16 --dropout 0.1 --save-every 4 --validate-every 6 --preview 1"
-SMALL += " --validation-sequences 7 --preview-steps 4 --steps 12"
+SMALL = "--batch-size 8 --layers 2 --heads 2 --width 16 --value-residuals --dropout 0.1 --save-every 4"
+SMALL += " --validate-every 6 --preview 1 --validation-sequences 7 --preview-steps 4 --steps 12"
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ class Attention(HiddenLayer):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         if self.share is not None and first is not None:
             v = torch.lerp(v, first, self.share.to(v.dtype))
-        own = v
+        values = v
         if past is None:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=self.causal)
         else:
@@ -171,7 +171,7 @@ class Attention(HiddenLayer):
                 every = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device)
                 seen = every.tril(k.shape[2] - q.shape[2])
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-        return self.out(mixed.transpose(1, 2).flatten(2)), own
+        return self.out(mixed.transpose(1, 2).flatten(2)), values
 
 
 class Rotations(nn.Module):
@@ -260,9 +260,8 @@ class Blocks(nn.ModuleList):
     ) -> Tensor:
         """From the first to the last; `keep`: two for each, `pasts`: one for each, or none."""
         first: Tensor | None = None
-        for i, block in enumerate(self):
-            own = keep[2 * i : 2 * i + 2]
-            x, first = maybe_checkpoint(block, recompute, x, *rotations, c, *own, seen, first, *pasts[i : i + 1])
+        for block, keep_1, keep_2, past in zip(self, keep[::2], keep[1::2], pasts or [None] * len(self), strict=True):
+            x, first = maybe_checkpoint(block, recompute, x, *rotations, c, keep_1, keep_2, seen, first, past)
         return x
 
 
