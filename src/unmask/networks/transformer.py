@@ -256,11 +256,12 @@ class Blocks(nn.ModuleList):
         *,
         recompute: bool = False,
         seen: Tensor | None = None,
-        pasts: Sequence[Past] = (),
+        pasts: Sequence[Past | None] = (),
     ) -> Tensor:
         """From the first to the last; `keep`: two for each, `pasts`: one for each, or none."""
         first: Tensor | None = None
-        for block, keep_1, keep_2, past in zip(self, keep[::2], keep[1::2], pasts or [None] * len(self), strict=True):
+        pasts = pasts or [None] * len(self)
+        for block, keep_1, keep_2, past in zip(self, keep[::2], keep[1::2], pasts, strict=True):
             x, first = maybe_checkpoint(block, recompute, x, *rotations, c, keep_1, keep_2, seen, first, past)
         return x
 
