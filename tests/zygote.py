@@ -23,8 +23,9 @@ SIZE = 8
 def serve(path: str) -> None:
     """Until nobody holds the other end of our input."""
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
+    listener.bind(f"{path}.deaf")  # whoever came between the two would be refused, so it has its name afterwards
     listener.listen()
+    os.rename(f"{path}.deaf", path)
     woken, wake = socket.socketpair()
     wake.setblocking(False)
     signal.set_wakeup_fd(wake.fileno())
