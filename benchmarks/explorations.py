@@ -1,7 +1,8 @@
-"""What each part of the recipe for text8 by subwords does, measured alone: a base, and runs that differ in one thing.
+"""What each part of a recipe for text8 does, measured alone: a base, and runs that differ in one thing.
 
     python -m benchmarks.explorations data/bpe16384 runs --seconds 60 --seeds 0 1
     python -m benchmarks.explorations data/bpe16384 runs --only adamw dropout
+    python -m benchmarks.explorations data/text8 runs --recipe characters
 
 Every run is one of `benchmarks.text8_speedrun` with a JSON of its own; runs that are there are not trained again. Each
 is compared with the base of its seed, token by token of the same validation text under the same masks: what is hard
@@ -13,11 +14,11 @@ import gc
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from unmask.evaluation import compare
+from unmask.mistakes import require
 from unmask.run import Run
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.folder import CONFIG
@@ -39,14 +40,36 @@ class Trial:
     without: str = ""
     """A shared one that is left out."""
 
-    def words(self) -> list[str]:
-        """As `benchmarks.text8_speedrun` takes them."""
-        return [word for word in SHARED.split() if word != self.without] + shlex.split(self.flags)
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is changed, and how."""
+
+    short: str
+    """In the names of its runs."""
+    shared: str
+    """Flags of all its runs."""
+    trials: dict[str, Trial]
+    """By name, the base first."""
+
+    def flags(self, trial: str) -> list[str]:
+        """Those of one run."""
+        tried = self.trials[trial]
+        return [word for word in self.shared.split() if word != tried.without] + shlex.split(tried.flags)
 
 
 BASE = "base"
-SHARED = "--mlp relu2 --tied --batch-size 256 --muon-rate 6e-3"
-TRIALS = {
+ANYWHERE = {
+    "decay": Trial("weight decay 0.2", "--weight-decay 0.2"),
+    "late": Trial("the rate falls over the last 30 %", "--cooldown-share 0.3"),
+    "values": Trial("values of the first layer in all others", "--network value-residuals"),
+    "heads4": Trial("4 heads of 128 instead of 8 of 64", "--heads 4"),
+    "rest-fast": Trial("AdamW 6e-3 for what Muon leaves", "--rate 6e-3"),
+    "rest-slow": Trial("AdamW 7e-4 for what Muon leaves", "--rate 7e-4"),
+    "batch128": Trial("batch 128", "--batch-size 128"),
+}
+"""Changes that both recipes know."""
+SUBWORDS = {
     BASE: Trial("8 x 512, squared ReLU, one table, batch 256, Muon 6e-3"),
     "adamw": Trial("AdamW 1e-3 instead of Muon", "--optimizer adamw --rate 1e-3"),
     "adamw-fast": Trial("AdamW 3e-3 instead of Muon", "--optimizer adamw --rate 3e-3"),
@@ -57,31 +80,58 @@ TRIALS = {
     "untied": Trial("two tables", without="--tied"),
     "plain": Trial("no moving average", "--average 0"),
     "dropout": Trial("dropout 0.1", "--dropout 0.1"),
-    "decay": Trial("weight decay 0.2", "--weight-decay 0.2"),
-    "late": Trial("the rate falls over the last 30 %", "--cooldown-share 0.3"),
     "early": Trial("the rate falls from the start", "--cooldown-share 1"),
     "cosine": Trial("the rate falls as a cosine", "--cooldown cosine"),
-    "values": Trial("values of the first layer in all others", "--network value-residuals"),
-    "batch128": Trial("batch 128", "--batch-size 128"),
     "batch512": Trial("batch 512", "--batch-size 512"),
     "growing": Trial("batch 128 before the rate falls", "--first='--batch-size 128'"),
     "lengthening": Trial("512 windows of 128 before the rate falls", "--first='--length 128 --batch-size 512'"),
+    **ANYWHERE,
 }
-"""By name, the base first."""
+CHARACTERS = {
+    BASE: Trial("8 x 512, squared ReLU, batch 256, Muon 1e-2, spaces with exponent 30, masked share Beta(1.5, 1.5)"),
+    "uniform": Trial("masked share uniform", "--k-law uniform"),
+    "rate20": Trial("Muon 2e-2", "--muon-rate 2e-2"),
+    **ANYWHERE,
+}
+RECIPES = {
+    "subwords": Recipe("alone", "--mlp relu2 --tied --batch-size 256 --muon-rate 6e-3", SUBWORDS),
+    "characters": Recipe(
+        "letters",
+        "--mlp relu2 --batch-size 256 --muon-rate 1e-2 --exponents 0 30 --k-law bell --k-bell 1.5 1.5",
+        CHARACTERS,
+    ),
+}
 
 
-def folder_of(root: Path, trial: str, seed: int) -> Path:
-    """The run of a trial."""
-    return root / f"{trial}-{seed}"
+@dataclass(frozen=True)
+class Budget:
+    """What every run of a comparison has alike."""
+
+    recipe: Recipe
+    data: str
+    root: Path
+    """Where the runs are kept."""
+    seconds: float
+    sequences: int
+    given: list[str]
+    """Further flags."""
+
+    def folder(self, trial: str, seed: int) -> Path:
+        """The run of a trial."""
+        return self.root / f"{self.recipe.short}-{trial}-{seed}"
+
+    def words(self, trial: str, seed: int) -> list[str]:
+        """As `benchmarks.text8_speedrun` takes them."""
+        words = [f"{self.recipe.short}-{trial}", self.data, str(self.folder(trial, seed)), "--seed", str(seed)]
+        words += ["--seconds", f"{self.seconds:g}", "--sequences", str(self.sequences), "--draws", str(DRAWS)]
+        return [*words, "--about", self.recipe.trials[trial].about, *self.recipe.flags(trial), *self.given]
 
 
-def train(data: str, root: Path, trial: str, seed: int, seconds: float, sequences: int, given: list[str]) -> None:
+def train(alike: Budget, trial: str, seed: int) -> None:
     """Unless it was; a run has its configuration when it is trained. Compiled code and memory do not outlive it."""
-    if (folder_of(root, trial, seed) / CONFIG).exists():
+    if (alike.folder(trial, seed) / CONFIG).exists():
         return
-    words = [f"alone-{trial}", data, str(folder_of(root, trial, seed)), "--seconds", f"{seconds:g}"]
-    words += ["--seed", str(seed), "--sequences", str(sequences), "--draws", str(DRAWS)]
-    text8_speedrun.main([*words, "--about", TRIALS[trial].about, *TRIALS[trial].words(), *given])
+    text8_speedrun.main(alike.words(trial, seed))
     torch.compiler.reset()
     gc.collect()
     if torch.cuda.is_available():
@@ -89,22 +139,17 @@ def train(data: str, root: Path, trial: str, seed: int, seconds: float, sequence
         torch.cuda.reset_peak_memory_stats()
 
 
-def measured(root: Path, trial: str, seed: int, sequences: int) -> Result:
+def measured(alike: Budget, trial: str, seed: int) -> Result:
     """As it was after training: what was scored then is kept."""
-    wanted = Evaluation("valid", sequences=sequences, draws=DRAWS, repeats=2)
-    return evaluate(Run.open(folder_of(root, trial, seed)), wanted)
+    wanted = Evaluation("valid", sequences=alike.sequences, draws=DRAWS, repeats=2)
+    return evaluate(Run.open(alike.folder(trial, seed)), wanted)
 
 
-def row(trial: str, base: Result, found: Result) -> dict[str, Any]:
+def difference(base: Result, found: Result) -> dict[str, float]:
     """A trial against the base of its seed, in bits per character."""
-    difference = compare(found.scores, base.scores)
+    apart = compare(found.scores, base.scores)
     ratio = base.bits()["character"].mean / base.bits()["token"].mean
-    return {
-        "trial": trial,
-        "about": TRIALS[trial].about,
-        "bits_per_character": asdict(found.bits()["character"]),
-        "difference": {"mean": difference.mean * ratio, "error": difference.error * ratio},
-    }
+    return {"mean": apart.mean * ratio, "error": apart.error * ratio}
 
 
 def main() -> None:
@@ -112,19 +157,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("data")
     parser.add_argument("runs", type=Path, help="where the runs are kept")
+    parser.add_argument("--recipe", choices=RECIPES, default="subwords")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--sequences", type=int, default=2000)
-    parser.add_argument("--only", nargs="+", choices=TRIALS, default=list(TRIALS), help="besides the base")
+    parser.add_argument("--only", nargs="+", help="of the trials, besides the base; all if left out")
     options, given = parser.parse_known_args()
+    recipe = RECIPES[options.recipe]
+    only = options.only or list(recipe.trials)
+    for trial in only:
+        allowed = ", ".join(recipe.trials)
+        require(trial in recipe.trials, "unknown trial", got=trial, allowed=allowed, do="name some of them")
+    alike = Budget(recipe, options.data, options.runs, options.seconds, options.sequences, given)
     for seed in options.seeds:
         base: Result | None = None
-        for trial in dict.fromkeys([BASE, *options.only]):
-            record = Record(f"explorations/{trial}-{seed}", seed)
-            train(options.data, options.runs, trial, seed, options.seconds, options.sequences, given)
-            found = measured(options.runs, trial, seed, options.sequences)
+        for trial in dict.fromkeys([BASE, *only]):
+            record = Record(f"explorations/{options.recipe}/{trial}-{seed}", seed)
+            train(alike, trial, seed)
+            found = measured(alike, trial, seed)
             base = base or found
-            record.write(seconds=options.seconds, sequences=options.sequences, **row(trial, base, found))
+            record.write(
+                seconds=alike.seconds,
+                sequences=alike.sequences,
+                trial=trial,
+                about=recipe.trials[trial].about,
+                bits_per_character=asdict(found.bits()["character"]),
+                difference=difference(base, found),
+            )
 
 
 if __name__ == "__main__":

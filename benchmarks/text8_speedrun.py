@@ -6,6 +6,7 @@ As `benchmarks.timed`, with a recipe that all runs share but for what they try. 
 split, with the same masks for all, or measured on the whole test split (`--split test --sequences 0`).
 """
 
+import argparse
 from dataclasses import replace
 
 from unmask.cli.train import apply
@@ -42,12 +43,17 @@ def recipe(network: str, method: str, data: str, seed: int, settings: list[str])
     return apply(config, tuple(settings))
 
 
-def main(words: list[str] | None = None) -> None:
-    """Train, measure, record; None: what the command line says."""
+def asked(words: list[str] | None) -> tuple[RunConfig, argparse.Namespace]:
+    """What a command line says; None: that of this process."""
     wanted = parser(__doc__, "valid", 2000)
     wanted.add_argument("--network", choices=NETWORKS, default="transformer")
     options, settings = wanted.parse_known_args(words)
-    config = recipe(options.network, options.method, options.data, options.seed, settings)
+    return recipe(options.network, options.method, options.data, options.seed, settings), options
+
+
+def main(words: list[str] | None = None) -> None:
+    """Train, measure, record."""
+    config, options = asked(words)
     record(f"speedrun/{options.name}-{options.seed}", config, options)
 
 

@@ -14,6 +14,7 @@ follows begins with the averaged weights, and lets the rate fall.
 import argparse
 import shlex
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,15 +76,15 @@ class Stage:
         return self.trainer.done * self.reports[-1].tokens
 
 
-def trained(trainer: Trainer, seconds: float) -> Stage:
+def trained(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Stage:
     """Train for so many seconds after compilation."""
-    reports, begun, start, last = [], time.perf_counter(), 0.0, NEVER
+    reports, begun, start, last = [], clock(), 0.0, NEVER
     since = (0.0, COMPILED)  # from when on, and from which step on, the speed is taken: first the start
     for report in trainer.steps():
         reports.append(report)
         if report.step == COMPILED:
-            start = time.perf_counter()
-        spent, (then, step) = time.perf_counter() - start, since
+            start = clock()
+        spent, (then, step) = clock() - start, since
         early, settled = report.step == COMPILED + TIMED, step > COMPILED and then < SETTLED * seconds < spent
         if early or settled:
             each = (spent - then) / (report.step - step)
@@ -94,7 +95,7 @@ def trained(trainer: Trainer, seconds: float) -> Stage:
             break
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return Stage(trainer, reports, start - begun, time.perf_counter() - start)
+    return Stage(trainer, reports, start - begun, clock() - start)
 
 
 def run_stage(config: RunConfig, folder: Path, seconds: float) -> Stage:

@@ -37,7 +37,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "race_variance": (theory.estimator_variance, ("race_variance",)),
     "learned_schedules": (likelihoods.learned_schedules, ("genmd4/*",)),
     "experiments": (likelihoods.experiments, ("speedrun/*",)),
-    "explorations": (likelihoods.explorations, ("explorations/*",)),
+    "explorations": (likelihoods.explorations, ("explorations/subwords/*",)),
     "text8_record": (likelihoods.text8_record, ("speedrun/*min-*",)),
     "cifar10": (likelihoods.cifar10, ("cifar10/*min-*",)),
     "pixel_experiments": (likelihoods.pixel_experiments, ("cifar10/try-*",)),
