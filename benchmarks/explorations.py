@@ -12,7 +12,7 @@ about a text, or about a mask, cancels, so differences are known better than the
 import argparse
 import gc
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -45,8 +45,6 @@ class Trial:
 class Recipe:
     """What is changed, and how."""
 
-    short: str
-    """In the names of its runs."""
     shared: str
     """Flags of all its runs."""
     trials: dict[str, Trial]
@@ -94,9 +92,8 @@ CHARACTERS = {
     **ANYWHERE,
 }
 RECIPES = {
-    "subwords": Recipe("alone", "--mlp relu2 --tied --batch-size 256 --muon-rate 6e-3", SUBWORDS),
+    "subwords": Recipe("--mlp relu2 --tied --batch-size 256 --muon-rate 6e-3", SUBWORDS),
     "characters": Recipe(
-        "letters",
         "--mlp relu2 --batch-size 256 --muon-rate 1e-2 --exponents 0 30 --k-law bell --k-bell 1.5 1.5",
         CHARACTERS,
     ),
@@ -107,7 +104,7 @@ RECIPES = {
 class Budget:
     """What every run of a comparison has alike."""
 
-    recipe: Recipe
+    recipe: str
     data: str
     root: Path
     """Where the runs are kept."""
@@ -118,25 +115,32 @@ class Budget:
 
     def folder(self, trial: str, seed: int) -> Path:
         """The run of a trial."""
-        return self.root / f"{self.recipe.short}-{trial}-{seed}"
+        return self.root / f"{self.recipe}-{trial}-{seed}"
 
     def words(self, trial: str, seed: int) -> list[str]:
         """As `benchmarks.text8_speedrun` takes them."""
-        words = [f"{self.recipe.short}-{trial}", self.data, str(self.folder(trial, seed)), "--seed", str(seed)]
+        recipe = RECIPES[self.recipe]
+        words = [self.name(trial), self.data, str(self.folder(trial, seed)), "--seed", str(seed)]
         words += ["--seconds", f"{self.seconds:g}", "--sequences", str(self.sequences), "--draws", str(DRAWS)]
-        return [*words, "--about", self.recipe.trials[trial].about, *self.recipe.flags(trial), *self.given]
+        return [*words, "--about", recipe.trials[trial].about, *recipe.flags(trial), *self.given]
+
+    def name(self, trial: str) -> str:
+        """Of its record."""
+        return f"explorations/{self.recipe}/{trial}"
 
 
-def train(alike: Budget, trial: str, seed: int) -> None:
+def train(alike: Budget, trial: str, seed: int) -> Record:
     """Unless it was; a run has its configuration when it is trained. Compiled code and memory do not outlive it."""
-    if (alike.folder(trial, seed) / CONFIG).exists():
-        return
+    record = Record(f"{alike.name(trial)}-{seed}", seed)
+    if record.path.exists() and (alike.folder(trial, seed) / CONFIG).exists():
+        return record
     text8_speedrun.main(alike.words(trial, seed))
     torch.compiler.reset()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
+    return record
 
 
 def measured(alike: Budget, trial: str, seed: int) -> Result:
@@ -163,27 +167,18 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=2000)
     parser.add_argument("--only", nargs="+", help="of the trials, besides the base; all if left out")
     options, given = parser.parse_known_args()
-    recipe = RECIPES[options.recipe]
-    only = options.only or list(recipe.trials)
+    trials = RECIPES[options.recipe].trials
+    only = options.only or list(trials)
     for trial in only:
-        allowed = ", ".join(recipe.trials)
-        require(trial in recipe.trials, "unknown trial", got=trial, allowed=allowed, do="name some of them")
-    alike = Budget(recipe, options.data, options.runs, options.seconds, options.sequences, given)
+        require(trial in trials, "unknown trial", got=trial, allowed=", ".join(trials), do="name some of them")
+    alike = Budget(options.recipe, options.data, options.runs, options.seconds, options.sequences, given)
     for seed in options.seeds:
         base: Result | None = None
         for trial in dict.fromkeys([BASE, *only]):
-            record = Record(f"explorations/{options.recipe}/{trial}-{seed}", seed)
-            train(alike, trial, seed)
+            record = train(alike, trial, seed)
             found = measured(alike, trial, seed)
             base = base or found
-            record.write(
-                seconds=alike.seconds,
-                sequences=alike.sequences,
-                trial=trial,
-                about=recipe.trials[trial].about,
-                bits_per_character=asdict(found.bits()["character"]),
-                difference=difference(base, found),
-            )
+            record.add(trial=trial, difference=difference(base, found))
 
 
 if __name__ == "__main__":

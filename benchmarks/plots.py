@@ -165,12 +165,12 @@ def _speed(result: dict[str, Any]) -> tuple[float, float]:
     return result["training_s"], result["result"]["bits_per_character"]["mean"]
 
 
-PLOTS: dict[str, tuple[Callable[..., Any], str]] = {
-    "text8_speed": (text8_speed, "speedrun/*"),
-    "learned_w": (learned_w, "genmd4/genmd4-2300-0"),
-    "grids": (grids, "grids_digits"),
-    "infilling": (infilling, "grids_infill"),
-    "sampler_frontier": (sampler_frontier, "sampler_frontier"),
+PLOTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "text8_speed": (text8_speed, ("speedrun/*", "explorations/*/*")),
+    "learned_w": (learned_w, ("genmd4/genmd4-2300-0",)),
+    "grids": (grids, ("grids_digits",)),
+    "infilling": (infilling, ("grids_infill",)),
+    "sampler_frontier": (sampler_frontier, ("sampler_frontier",)),
 }
 """How each picture is made, and from which results."""
 
@@ -178,9 +178,10 @@ PLOTS: dict[str, tuple[Callable[..., Any], str]] = {
 def write(name: str, folder: Path = IMAGES) -> Path:
     """One picture, without anything that would change from one time to the next."""
     matplotlib = extra("matplotlib", "plot", "a picture")
-    make, results = PLOTS[name]
+    make, names = PLOTS[name]
+    files = [file for name in names for file in sorted(RESULTS.glob(f"{name}.json"))]
     path = folder / f"{name}.svg"
-    figure = make(*(json.loads(file.read_text()) for file in sorted(RESULTS.glob(f"{results}.json"))))
+    figure = make(*(json.loads(file.read_text()) for file in files))
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:g}")

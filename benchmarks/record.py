@@ -40,8 +40,16 @@ class Record:
             **figures,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-        print(f"wrote {self.path.name}")
+        _write(self.path, document)
+
+    def add(self, **figures: Any) -> None:
+        """To what was written before, by this run or an earlier one."""
+        _write(self.path, json.loads(self.path.read_text()) | figures)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    print(f"wrote {path.name}")
 
 
 def plainly(main: Callable[[], None]) -> None:

@@ -54,7 +54,8 @@ def asked(words: list[str] | None) -> tuple[RunConfig, argparse.Namespace]:
 def main(words: list[str] | None = None) -> None:
     """Train, measure, record."""
     config, options = asked(words)
-    record(f"speedrun/{options.name}-{options.seed}", config, options)
+    name = options.name if "/" in options.name else f"speedrun/{options.name}"
+    record(f"{name}-{options.seed}", config, options)
 
 
 if __name__ == "__main__":

@@ -139,15 +139,18 @@ def explorations(*results: dict[str, Any]) -> str:
 
     def line(runs: dict[int, dict[str, Any]], cell: Callable[[dict[str, Any]], str]) -> str:
         (about,) = {r["about"] for r in runs.values()}
-        return f"| {about} | " + " | ".join(cell(runs[seed]) if seed in runs else "" for seed in seeds) + " |"
+        steps = " and ".join(f"{runs[seed]['steps']:,}" for seed in seeds if seed in runs)
+        cells = " | ".join(cell(runs[seed]) if seed in runs else "" for seed in seeds)
+        return f"| {about} | {cells} | {steps} |"
 
     def gain(runs: dict[int, dict[str, Any]]) -> float:
         return float(sum(r["difference"]["mean"] for r in runs.values()) / len(runs))
 
-    lines = ["| change | " + " | ".join(f"seed {seed}" for seed in seeds) + " |", "|---" * (1 + len(seeds)) + "|"]
-    lines.append(line(base, lambda r: with_error(r["bits_per_character"])))
+    titles = ["change", *(f"seed {seed}" for seed in seeds), "steps"]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    lines.append(line(base, lambda r: with_error(r["result"]["bits_per_character"])))
     lines += [line(runs, lambda r: _signed(r["difference"])) for runs in sorted(trials.values(), key=gain)]
-    note = f"{base[seeds[0]]['seconds']:g} s of training each. The bases:"
+    note = f"{base[seeds[0]]['budget_s']:g} s of training each. The bases:"
     return "\n".join([*lines, "", note, *(source(base[seed]) for seed in seeds)])
 
 

@@ -90,17 +90,16 @@ def test_changes_are_compared_with_a_base_of_their_seed(data, tmp_path, monkeypa
     words = (data, runs, "--seconds", 1, "--sequences", 8, "--only", "bound", *SMALL[:-2])
     called(monkeypatch, explorations.main, *words)
     rows = [json.loads((tmp_path / f"explorations/subwords/{name}-0.json").read_text()) for name in ("base", "bound")]
-    found = [row["bits_per_character"]["mean"] for row in rows]
+    found = [row["result"]["bits_per_character"]["mean"] for row in rows]
     assert rows[0]["difference"]["mean"] == 0
     assert rows[1]["difference"]["mean"] == pytest.approx(found[1] - found[0])
-    configs = [Run.open(runs / f"alone-{name}-0").config.method.weighting for name in ("base", "bound")]
+    configs = [Run.open(runs / f"subwords-{name}-0").config.method.weighting for name in ("base", "bound")]
     assert configs == ["ce", "elbo"]
     assert f"| the bound's weights | {found[1] - found[0]:+.4f} ±" in likelihoods.explorations(*rows)
     called(monkeypatch, explorations.main, *words)  # nothing is trained again
-    assert (
-        Run.open(runs / "alone-base-0").config.training.steps
-        == json.loads((tmp_path / "speedrun" / "alone-base-0.json").read_text())["steps"]
-    )
+    assert [
+        json.loads((tmp_path / f"explorations/subwords/{name}-0.json").read_text()) for name in ("base", "bound")
+    ] == rows
 
 
 def test_fields_for_the_first_part_of_the_time(data, tmp_path, monkeypatch):
@@ -126,8 +125,8 @@ def test_values_of_the_first_layer(data, tmp_path, monkeypatch):
 @pytest.mark.parametrize("recipe", explorations.RECIPES)
 def test_every_trial_differs_from_its_base(data, tmp_path, recipe):
     """And is a training that can be asked for."""
-    alike = explorations.Budget(explorations.RECIPES[recipe], str(data), tmp_path, 1, 8, [])
-    asked = {trial: text8_speedrun.asked(alike.words(trial, 3)) for trial in alike.recipe.trials}
+    alike = explorations.Budget(recipe, str(data), tmp_path, 1, 8, [])
+    asked = {trial: text8_speedrun.asked(alike.words(trial, 3)) for trial in explorations.RECIPES[recipe].trials}
     base = asked.pop("base")
     for trial, (config, options) in asked.items():
         assert (config, options.first) != (base[0], base[1].first), trial
