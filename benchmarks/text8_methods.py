@@ -1,7 +1,8 @@
-"""One method on text8 with a budget that all share: the same network, data, tokens and optimiser.
+r"""One method on text8 with a budget that all share: the same network, data, tokens and optimiser.
 
     python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed 0
-    python -m benchmarks.text8_methods genmd4 data/text8 runs/genmd4 --steps 3000 --name genmd4/genmd4-3000
+    python -m benchmarks.text8_methods genmd4 data/text8 runs/races --masks exact-k --steps 2300 \
+        --name genmd4/genmd4-2300-races --about 'exact-k masks'
 
 Other flags are fields as for `unmask train` (--masks exact-k). Records bits per character of the whole test split, what
 a step takes, and how calm training was.
@@ -83,13 +84,14 @@ def calm(reports: list[Report], clip: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("method", choices=METHODS)
     parser.add_argument("data")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--no-time", action="store_true")
+    parser.add_argument("--about", default="", help="what is done in a way of its own")
     parser.add_argument("--name", help="of the record; methods/METHOD if left out")
     options, settings = parser.parse_known_args()
     name = f"{options.method}{'-no-time' if options.no_time else ''}"
@@ -101,6 +103,7 @@ def main() -> None:
     found = evaluate(run, Evaluation("test", draws=2, repeats=2)).document()
     record.write(
         method=name,
+        about=options.about,
         parameters=size.parameters,
         steps=options.steps,
         tokens=sum(r.tokens for r in reports),

@@ -1,6 +1,7 @@
 """What all tables share."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -9,6 +10,20 @@ def source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     taken = "" if result["duration_s"] is None else f"{result['duration_s']:,.0f} s, "
     return f"`{result['command']}`, seed {result['seed']}, {versions}, {result['device']}, {taken}{result['date']}."
+
+
+def sources(results: Sequence[dict[str, Any]], command: str) -> str:
+    """The same of several that have all but their arguments in common."""
+    first = results[0]
+    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
+    took = _range([f"{r['duration_s']:,.0f}" for r in sorted(results, key=lambda r: r["duration_s"])])
+    dates = _range(sorted({r["date"] for r in results}))
+    return f"{command}, {versions}, {first['device']}, {took} s each with its evaluation, {dates}."
+
+
+def _range(values: list[str]) -> str:
+    """The first and the last of sorted ones."""
+    return values[0] if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
 
 
 def with_error(figure: dict[str, float], digits: int = 3, scale: float = 1.0) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .form import share, source, with_error
+from .form import share, source, sources, with_error
 
 
 def evaluations(*results: dict[str, Any]) -> str:
@@ -73,31 +73,35 @@ def methods(*results: dict[str, Any]) -> str:
             f"| {calm['gradient_largest'] / calm['gradient_median']:.1f} | {r['seed']} |"
         )
     first = results[0]
-    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
     budget = f"{first['steps']:,} steps, {first['tokens'] / 1e6:.0f} M characters each"
-    command = "python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed SEED"
-    return "\n".join([*lines, "", f"{budget}. `{command}`, {versions}, {first['device']}, {first['date']}."])
+    command = "`python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed SEED`"
+    return "\n".join([*lines, "", f"{budget}. {sources(results, command)}"])
 
 
 def learned_schedules(*results: dict[str, Any]) -> str:
-    """One row per method, number of steps and seed."""
-    lines = [
-        "| method | steps | training, s | bits per character, test | w: smallest, largest | seed |",
-        "|---" * 6 + "|",
-    ]
-    for r in sorted(results, key=lambda r: (r["method"], r["steps"], r["seed"])):
-        w = sorted(r.get("w", {}).values())
+    """One row per method, number of steps, way and seed."""
+    titles = (
+        "method",
+        "steps",
+        "training, s",
+        "bits per character, test",
+        "± masks alone",
+        "w: smallest, largest",
+        "seed",
+    )
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for r in sorted(results, key=lambda r: (r["method"], r["steps"], r["about"], r["seed"])):
+        w, bits = sorted(r.get("w", {}).values()), r["result"]["bits_per_character"]
         lines.append(
-            f"| `{r['method']}` | {r['steps']:,} | {r['steps'] * r['milliseconds_per_step'] / 1000:.0f} "
-            f"| {with_error(r['result']['bits_per_character'])} | {f'{w[0]:.2f}, {w[-1]:.2f}' if w else ''} "
-            f"| {r['seed']} |"
+            f"| `{r['method']}`, {r['about']} | {r['steps']:,} "
+            f"| {r['steps'] * r['milliseconds_per_step'] / 1000:.0f} | {with_error(bits)} | {bits['monte_carlo']:.3f} "
+            f"| {f'{w[0]:.2f}, {w[-1]:.2f}' if w else ''} | {r['seed']} |"
         )
     command = (
-        "python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --steps STEPS --name genmd4/METHOD-STEPS"
+        "`python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --steps STEPS --name genmd4/METHOD-STEPS "
+        "--seed SEED`"
     )
-    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
-    last = f"`{command} --seed SEED`, {versions}, {results[0]['device']}, {results[0]['date']}."
-    return "\n".join([*lines, "", last])
+    return "\n".join([*lines, "", sources(results, command)])
 
 
 def experiments(*results: dict[str, Any]) -> str:
@@ -117,16 +121,15 @@ def text_experiments(*results: dict[str, Any]) -> str:
 
 def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
     """What `benchmarks.timed` recorded."""
-    lines = [f"| what | parameters | seconds | steps | tokens | {title} | of | seed |", "|---" * 8 + "|"]
+    lines = [f"| what | parameters | seconds | steps | tokens | {title} | of | seed | date |", "|---" * 9 + "|"]
     for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"])):
         found = r["result"]
         lines.append(
             f"| `{r['name']}` {r['about']} | {r['parameters'] / 1e6:.0f} M | {r['training_s']:.0f} | {r['steps']:,} "
             f"| {r['tokens'] / 1e6:,.0f} M | {with_error(found[name])} "
-            f"| {found['split']}, {found['sequences']:,} | {r['seed']} |"
+            f"| {found['split']}, {found['sequences']:,} | {r['seed']} | {r['date']} |"
         )
-    versions = ", ".join(f"{name} {version}" for name, version in results[0]["versions"].items())
-    return "\n".join([*lines, "", f"The command of each is in its JSON. {versions}, {results[0]['device']}."])
+    return "\n".join([*lines, "", sources(results, "The command of each is in its JSON")])
 
 
 def explorations(*results: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dic
         f"| {chorales['sampled']['samples']:,} harmonised melodies: notes that are Bach's own | {same['as_bach']} "
         f"| another chorale's: {same['as_another']} |",
     ]
-    return "\n".join([*lines, "", source(valid)])
+    return "\n".join([*lines, "", *(source(r) for r in (valid, proteins, chorales))])
 
 
 def grids(result: dict[str, Any]) -> str:

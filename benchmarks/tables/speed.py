@@ -43,13 +43,18 @@ def training_speed(result: dict[str, Any]) -> str:
     ]
     for r in result["rows"]:
         plain = r["plain"] or {}
-        beside = f"{plain['tokens_per_s']:,.0f} | {plain['peak_gib']:.1f}" if plain else " | "
-        low, high = r["spread"]
+        beside = f"{_speed(plain)} | {plain['peak_gib']:.1f}" if plain else " | "
         lines.append(
-            f"| {r['case']} | {r['batch_size']} | {r['tokens_per_s']:,.0f} ({low:,.0f}–{high:,.0f})"
+            f"| {r['case']} | {r['batch_size']} | {_speed(r)}"
             f" | {r['sequences_per_s']:,.0f} | {r['mfu']:.0%} | {r['peak_gib']:.1f} | {beside} |"
         )
     return "\n".join([*lines, "", source(result)])
+
+
+def _speed(r: dict[str, Any]) -> str:
+    """Tokens/s, with the slowest and the fastest window."""
+    low, high = r["spread"]
+    return f"{r['tokens_per_s']:,.0f} ({low:,.0f}–{high:,.0f})"
 
 
 def training_breakdown(result: dict[str, Any]) -> str:
@@ -58,7 +63,7 @@ def training_breakdown(result: dict[str, Any]) -> str:
     kinds = sorted({kind for r in rows for kind in r["breakdown"]}, key=lambda k: -rows[0]["breakdown"].get(k, 0.0))
     lines = ["| | " + " | ".join(r["case"] for r in rows) + " |", "|---" * (1 + len(rows)) + "|"]
     lines += [f"| {kind} | " + " | ".join(f"{r['breakdown'].get(kind, 0):.1%}" for r in rows) + " |" for kind in kinds]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", source(result)])
 
 
 def training_ablation(result: dict[str, Any]) -> str:
@@ -104,15 +109,18 @@ def training_scale(result: dict[str, Any]) -> str:
 
 
 def cpu_speed(*results: dict[str, Any]) -> str:
-    """One row per preset."""
-    kinds = sorted(results[0]["breakdown"], key=lambda kind: -results[0]["breakdown"][kind])
-    lines = ["| command | tokens/s | cores kept busy | " + " | ".join(kinds) + " |", "|---" * (3 + len(kinds)) + "|"]
+    """One row per preset, and what takes its time."""
+    together: dict[str, float] = {}
+    for r in results:
+        for kind, part in r["breakdown"].items():
+            together[kind] = together.get(kind, 0.0) + part
+    kinds = sorted(together, key=lambda kind: -together[kind])
+    titles = ["preset", "tokens/s (slowest–fastest window)", "cores kept busy", *kinds]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for r in results:
         shares = " | ".join(f"{r['breakdown'].get(kind, 0):.0%}" for kind in kinds)
-        lines.append(f"| `{r['command']}` | {r['tokens_per_s']:,.0f} | {r['cores']:.2f} | {shares} |")
-    return "\n".join(
-        [*lines, "", f"torch {results[0]['versions']['torch']}, {results[0]['device']}, {results[0]['date']}."]
-    )
+        lines.append(f"| `{r['command'].split()[3]}` | {_speed(r)} | {r['cores']:.2f} | {shares} |")
+    return "\n".join([*lines, "", *(source(r) for r in results)])
 
 
 def sampling_speed(*results: dict[str, Any]) -> str:
