@@ -100,8 +100,7 @@ def become(folder: str, environment: dict[str, str], files: list[int]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
-    if threads := environment.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(int(threads))
+    torch.set_num_threads(int(environment.get("OMP_NUM_THREADS", THREADS)))  # nothing was computed before the fork
 
 
 def finished(arguments: list[str]) -> int:
@@ -133,4 +132,5 @@ if __name__ == "__main__":
     import unmask.cli.train
     import unmask.run.train  # noqa: F401
 
+    THREADS = torch.get_num_threads()
     serve(sys.argv[1])

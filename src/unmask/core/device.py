@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from functools import partial
 
 import torch
 
@@ -11,6 +12,10 @@ HAVE_TRITON = importlib.util.find_spec("triton") is not None and (
     torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
 )
 """Whether our Triton kernels can run: on a GPU, or anywhere in Triton's interpreter, which the tests use."""
+
+if hasattr(os, "register_at_fork"):
+    # The threads of a CPU's tensor operations do not live on in a fork, which would wait for them forever.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 def best_device() -> torch.device:
