@@ -193,7 +193,7 @@ def test_chorales(tmp_path, followed, measured):
     assert set(found["sampled"]["by_voice"]) == {"1", "2", "3"}
     assert found["result"]["tokens"] == 4 * (64 + 68)
     share, row = {"value": 0.5, "of": 8, "error": 0.25}, {"value": 4.0}
-    proteins = {"sampled": {"samples": 3, "judged": {"samples": {"a": row}, "held out": {"a": row}}}}
+    proteins = found | {"sampled": {"samples": 3, "judged": {"samples": {"a": row}, "held out": {"a": row}}}}
     valid = found | dict.fromkeys(("valid", "unique", "novel"), share)
     assert "| 8 molecules | valid 50.0% ± 25.0%" in tables.samples.other_samples(valid, proteins, found)
 
