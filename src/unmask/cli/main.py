@@ -48,7 +48,6 @@ _WITH_SETTINGS = ("train", "bench train", "bench sample")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     terminal.make_safe()
-    memory.keep()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -88,7 +87,13 @@ def _run(argv: list[str]) -> int:
     for name in _WITH_SETTINGS:
         if argv[: len(name.split())] == name.split():
             return _run_with_settings(name, argv[len(name.split()) :])
-    return _parse(argv).run() or 0
+    return _done(_parse(argv))
+
+
+def _done(command: Command) -> int:
+    if not isinstance(command, Serve):  # a server lasts, and so would all the memory that it once needed
+        memory.keep()
+    return command.run() or 0
 
 
 def _with_parts(argv: list[str]) -> list[str]:
@@ -120,8 +125,7 @@ def _run_with_settings(name: str, argv: list[str]) -> int:
             return 0
     flags = {flag(field.name) for field in fields(COMMANDS[name])}  # type: ignore[arg-type]
     own, settings = _split(argv, flags)
-    command = replace(_parse([name, *own]), settings=tuple(settings))  # type: ignore[type-var]
-    return command.run() or 0
+    return _done(replace(_parse([name, *own]), settings=tuple(settings)))  # type: ignore[type-var]
 
 
 def _split(argv: list[str], own: set[str]) -> tuple[list[str], list[str]]:
