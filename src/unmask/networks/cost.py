@@ -49,9 +49,11 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
     """Count by passes over tensors that have shapes but no data."""
     with torch.device("meta"), FlopCounterMode(display=False) as counter:  # attention by its matrix products
         network = build()
-        features = _features(network, shape)
-        rows = features.reshape(-1, features.shape[-1])
-        torch.autograd.backward(network.head(rows[: len(rows) // 2]).sum())
+        with FlopCounterMode(display=False) as forward:
+            features = _features(network, shape)
+            rows = features.reshape(-1, features.shape[-1])
+            answer = network.head(rows[: len(rows) // 2])
+        torch.autograd.backward(answer.sum())
     with FakeTensorMode():  # attention as it runs, without a matrix of all pairs
         twin = build()
         saved = _SavedBytes(twin)
@@ -66,7 +68,7 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
         mixed_bytes=network.mixed_bytes,
         vocab_size=network.vocab_size,
         positions=math.prod(shape),
-        shares=_shares(counter),
+        shares=_shares(forward),
     )
 
 
@@ -75,7 +77,10 @@ _PARTS = {"attention": "attention", "mlp": "MLP", "output": "head"}
 
 
 def _shares(counter: FlopCounterMode) -> dict[str, float]:
-    """How the operations of the layers divide; those between positions are attention's own kernels."""
+    """How the operations of the layers divide; those between positions are attention's own kernels.
+
+    Of a forward pass: in a backward pass it is not certain which module an operation is booked under.
+    """
     counts = {module: _of_layers(operations) for module, operations in counter.get_flop_counts().items()}
     found = dict.fromkeys([*_PARTS.values(), "rest"], 0.0)
     for module, operations in counts.items():
