@@ -24,8 +24,8 @@ BOTH = Conditioning(time=True, classes=3)
 V = 11
 
 
-def transformer(conditioning=BOTH, **options):
-    return Transformer(TransformerConfig(V, layers=2, heads=2, width=16, conditioning=conditioning, **options))
+def transformer(conditioning=BOTH, layers=2, **options):
+    return Transformer(TransformerConfig(V, layers, heads=2, width=16, conditioning=conditioning, **options))
 
 
 def with_value_residuals(conditioning=BOTH, **options):
@@ -238,6 +238,18 @@ def test_value_residuals_mix_the_first_layers_values():
         torch.testing.assert_close(network(x, t, label), mixed)
         network.blocks[0].attention.qkv.weight[32:].mul_(-1)
         assert (network(x, t, label) - mixed).abs().max() > 0.1
+
+
+def test_values_come_from_the_first_layer_and_not_from_the_one_before():
+    network = awake(with_value_residuals(layers=3))
+    (x, t, label), (_, second, third) = inputs((24,)), (block.attention for block in network.blocks)
+    with torch.no_grad():
+        third.share.fill_(1)
+        second.share.zero_()
+        second.out.weight.zero_()  # what the second layer says of its own values nobody hears
+        before = network(x, t, label)
+        second.qkv.weight[32:].mul_(-1)
+        torch.testing.assert_close(network(x, t, label), before)
 
 
 @pytest.mark.parametrize("how", [{"causal": True}, {"block": 4}])
