@@ -12,7 +12,7 @@ from tests.processes import several
 from tests.small_models import trained
 from unmask.cli.main import main
 from unmask.data import Dataset
-from unmask.run import load
+from unmask.run import compression, load
 from unmask.run.compression import Compressed, compress, decompress
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.folder import Run
@@ -36,7 +36,7 @@ def test_a_text_becomes_small_and_comes_back(letters, file):
     small = file.with_name("a.txt.unmask")
     assert said["compressed"] == small.stat().st_size
     assert said["bytes"] == len(TEXT)
-    assert said["compressed"] - said["header"] < len(TEXT) / 4  # two bits a pair, and not a byte a character
+    assert said["compressed"] - said["header"] < len(TEXT) / 2  # two bits a pair and 12 bytes, not a byte a character
     file.unlink()
     done = processes.run(several(["decompress", "a.txt.unmask"]), cwd=file.parent, capture_output=True, text=True)
     assert f"a.txt: {len(TEXT)} bytes, the same as before" in done.stdout
@@ -103,9 +103,18 @@ def refused(capsys, *words):
         (lambda c: c[:-30] + bytes([c[-30] ^ 1]) + c[-29:], "the text does not come out as it went in"),
         (lambda c: b"other" + c, "this is no compressed text"),
         (lambda _: b"", "this is no compressed text"),
-        (lambda c: c.replace(b'"steps": 32', b'"steps": -2'), "this is no compressed text"),
+        (
+            lambda c: c[: c.index(b"}") + 1] + b"more" + c[c.index(b"}") + 1 :],
+            "the text does not come out as it went in",
+        ),
         (lambda c: c.replace(b'"tokens": 186', b'"tokens": 187'), "the text does not come out as it went in"),
-        (lambda c: c.replace(b'"steps": 32', b'"steps": "a"'), "this is no compressed text"),
+        (lambda c: c.replace(b'"steps": 32', b'"steps": -2'), "the header is damaged"),
+        (lambda c: c.replace(b'"steps": 32', b'"steps": "a"'), "the header is damaged"),
+        (lambda c: c.replace(b'"tokens": 186', b'"tokens":2e10'), "the header is damaged"),
+        (lambda c: c.replace(b'"tokens": 186', b'"tokens":true'), "the header is damaged"),
+        (lambda c: c.replace(b'"rows": 16', b'"rows":257'), "the header is damaged"),
+        (lambda c: c.replace(b'"steps"', b'"stops"'), "the header is damaged"),
+        (lambda c: c.replace(b'{"model"', b'["model"'), "the header is damaged"),
     ],
 )
 def test_damaged_files_are_refused_and_nothing_is_written(damage, said, letters, file, capsys):
@@ -121,13 +130,13 @@ def test_another_machine_is_named(letters):
     model = load(letters)
     made = compress(model, "x", TEXT.encode())
     header = replace(made.header, digest="0" * 16, torch="9.9", device="another processor")
-    with pytest.raises(ValueError, match=r"allowed is torch 9\.9 on another processor"):
+    with pytest.raises(ValueError, match=r"allowed is 'torch 9\.9 on another processor'"):
         decompress(model, Compressed(header, made.code))
 
 
 def test_another_model_is_refused(letters, subwords):
     made = compress(load(letters), "somewhere", TEXT.encode())
-    with pytest.raises(ValueError, match=r"this is another model: .* was called somewhere"):
+    with pytest.raises(ValueError, match=r"this is another model: .* was called 'somewhere'"):
         decompress(load(subwords), made)
 
 
@@ -135,6 +144,9 @@ def test_what_is_there_is_not_replaced_unasked(letters, file, capsys):
     assert main(["compress", str(letters), "a.txt"]) == 0
     capsys.readouterr()
     assert "a.txt is there already" in refused(capsys, "decompress", "a.txt.unmask")
+    assert "a.txt.unmask is there already" in refused(capsys, "compress", letters, "a.txt")
+    assert "would replace the file itself" in refused(capsys, "compress", letters, "a.txt", "--out", "./a.txt")
+    assert "would replace the file itself" in refused(capsys, "decompress", "a.txt.unmask", "--out", "a.txt.unmask")
     file.with_name("c.bin").write_bytes(file.with_name("a.txt.unmask").read_bytes())
     assert "does not say its name before" in refused(capsys, "decompress", "c.bin")
     assert main(["decompress", "c.bin", "--out", "d.txt"]) == 0
@@ -164,14 +176,33 @@ def test_a_vocabulary_that_forgets_is_refused(subwords):
         compress(load(subwords), "x", b"the cat<|endoftext|>the dog")
 
 
-def test_a_text_is_read_with_as_many_threads_as_it_was_written_with(letters):
-    """Which is needed here: the sums of this model depend on them."""
-    model, before = load(letters), torch.get_num_threads()
+def test_a_text_is_read_with_as_many_threads_and_rows_as_it_was_written_with(letters, monkeypatch):
+    """Sums may depend on both."""
+    model, before, seen = load(letters), torch.get_num_threads(), set()
+
+    def watched(done, _):
+        seen.add((torch.get_num_threads(), done))
+
     try:
         torch.set_num_threads(before + 1)
-        made = compress(model, "x", TEXT.encode())
+        monkeypatch.setattr(compression, "_ROWS", 5)
+        made = compress(model, "x", TEXT.encode(), progress=watched)
+        written = seen.copy()
         torch.set_num_threads(before)
-        assert decompress(model, made) == TEXT.encode()
+        monkeypatch.setattr(compression, "_ROWS", 16)
+        seen.clear()
+        assert decompress(model, made, watched) == TEXT.encode()
         assert torch.get_num_threads() == before
     finally:
         torch.set_num_threads(before)
+    assert seen == written
+    assert {threads for threads, _ in seen} == {before + 1}
+
+
+def test_a_file_does_not_decide_what_is_fetched(letters, file, capsys):
+    made = compress(load(letters), str(letters), TEXT.encode())
+    for name in ("hub:someone/something", "nowhere/run\n\x1b[31m"):
+        header = replace(made.header, model=name)
+        file.with_name("b.unmask").write_bytes(Compressed(header, made.code).to_bytes())
+        assert f"the model that this file names is not here: got {name!r}" in refused(capsys, "decompress", "b.unmask")
+    assert main(["decompress", "b.unmask", "--model", str(letters)]) == 0

@@ -74,6 +74,11 @@ def test_shares_are_whole_numbers_that_fill_all_slots():
     torch.testing.assert_close(counts.double() / SLOTS, logits.double().softmax(-1), rtol=0, atol=1001 / SLOTS)
 
 
+def test_a_model_that_predicts_nothing_has_no_code():
+    with pytest.raises(ValueError, match="the model predicts no probabilities: got NaN"):
+        shares(torch.tensor([[0.0, 1.0], [0.0, math.nan]]))
+
+
 @pytest.mark.parametrize("schedule", [Linear(), Cosine()])
 def test_the_code_of_the_exact_denoiser_has_the_length_of_minus_log_p(schedule):
     """One token at a time, in any order: the chain rule is exact. Every sequence has its own order."""

@@ -9,9 +9,11 @@ from typing import Any
 from rich.console import Console
 
 from unmask.files import check_files, written_whole
-from unmask.mistakes import fail, require
+from unmask.mistakes import require
 from unmask.run import load
 from unmask.run.compression import Compressed, compress, decompress
+from unmask.run.hub import PREFIX
+from unmask.run.places import shipped
 
 from .progress import bar
 
@@ -20,8 +22,9 @@ ENDING = ".unmask"
 
 def run_compress(name: str, file: Path, out: Path | None, steps: int, as_json: bool) -> int:
     """Compress, and say how small it is, beside what the best of the usual ways makes of it."""
-    out = file.with_name(file.name + ENDING) if out is None else out
+    out = _free(Path(f"{file}{ENDING}")) if out is None else out
     check_files(out)
+    _check_other(file, out)
     content, start = file.read_bytes(), time.perf_counter()
     with bar(Console(stderr=True, quiet=as_json), "compressing") as show:
         made = compress(load(name), name, content, steps=steps, progress=show)
@@ -33,9 +36,9 @@ def run_compress(name: str, file: Path, out: Path | None, steps: int, as_json: b
         "compressed": len(small),
         "header": len(small) - len(made.code),
         "bits_per_byte": 8 * len(small) / len(content),
-        "xz": len(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)),
         "steps": steps,
         "seconds": round(time.perf_counter() - start, 1),
+        "xz": len(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)),
     }
     _say(
         done,
@@ -50,9 +53,11 @@ def run_decompress(file: Path, out: Path | None, name: str | None, as_json: bool
     """Decompress, and say what it was."""
     out = _original(file) if out is None else out
     check_files(out)
+    _check_other(file, out)
     given, start = Compressed.from_bytes(file.read_bytes()), time.perf_counter()
+    model = load(_here(given.header.model) if name is None else name)
     with bar(Console(stderr=True, quiet=as_json), "decompressing") as show:
-        content = decompress(load(name or given.header.model), given, show)
+        content = decompress(model, given, show)
     _write(out, content)
     done = {"file": str(out), "bytes": len(content), "seconds": round(time.perf_counter() - start, 1)}
     _say(done, f"{out}: {len(content):,} bytes, the same as before", as_json)
@@ -61,12 +66,30 @@ def run_decompress(file: Path, out: Path | None, name: str | None, as_json: bool
 
 def _original(file: Path) -> Path:
     """The name before compression, if it is free."""
-    do = "name one with --out"
-    require(file.suffix == ENDING, f"{file} does not say its name before", got=file.suffix, allowed=ENDING, do=do)
-    out = file.with_suffix("")
-    if out.exists():
-        fail(f"{out} is there already", got="a file", allowed="a new one", do="name another with --out")
+    got, do = file.suffix or "no ending", "name one with --out"
+    require(file.suffix == ENDING, f"{file} does not say its name before", got=got, allowed=ENDING, do=do)
+    return _free(file.with_suffix(""))
+
+
+def _free(out: Path) -> Path:
+    """What nobody named is not replaced."""
+    there, do = out.exists(), "name it, or another, with --out"
+    require(not there, f"{out} is there already", got="a file", allowed="a new one", do=do)
     return out
+
+
+def _check_other(file: Path, out: Path) -> None:
+    """Nothing is written over what is read: only the same machine can undo this, and perhaps not for ever."""
+    same = out.exists() and file.exists() and out.samefile(file)
+    require(not same, "this would replace the file itself", got=out, allowed="another name", do="change --out")
+
+
+def _here(name: str) -> str:
+    """The model that a file names, if this machine has it: a file does not decide what is fetched."""
+    do = "name it with --model: a model of the hub, or where it is by now"
+    here = name in shipped() or (not name.startswith(PREFIX) and Path(name).is_dir())
+    require(here, "the model that this file names is not here", got=repr(name), allowed="a model here", do=do)
+    return name
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -13,8 +13,9 @@ from .flags import MODEL, optional
 class Compress:
     """Make a text small by a model that knows its kind, without loss.
 
-    What is written has the length that the model's bound promises. Reading it needs the same model, and a machine
-    that computes to the last bit as this one does; what would come out differently is refused. Examples:
+    What is written is as long as the model's bound says, with 32 steps one or two per cent longer, and a header of 200
+    bytes. Reading it needs the same model, and a machine that computes to the last bit as this one does; what would
+    come out differently is refused. Examples:
       unmask compress demo book.txt
       unmask compress runs/shakespeare play.txt --steps 128 --out play.small
     """
@@ -24,7 +25,7 @@ class Compress:
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
     """A text."""
     out: Annotated[Path | None, optional("FILE")] = None
-    """Where to write. Default: FILE.unmask."""
+    """Where to write. Default: FILE.unmask, which must not be there yet."""
     steps: int = 32
     """Network calls for each window of the text: more take longer and make it smaller."""
     json: bool = False

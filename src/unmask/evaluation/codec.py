@@ -40,7 +40,10 @@ def shares(logits: Tensor) -> Tensor:
     size = logits.shape[-1]
     good = size < SLOTS >> 8
     require(good, "the vocabulary is too large", got=size, allowed=f"< {SLOTS >> 8:,}", do="use a smaller one")
-    counts = (logits.double().softmax(-1) * (SLOTS - size)).long() + 1
+    shared = logits.double().softmax(-1)
+    whole, do = bool((shared.sum(-1) > 0).all()), "train it again, or take an earlier checkpoint"
+    require(whole, "the model predicts no probabilities", got="NaN", allowed="numbers", do=do)
+    counts = (shared * (SLOTS - size)).long() + 1
     likely = counts.argmax(-1, keepdim=True)
     counts.scatter_add_(-1, likely, SLOTS - counts.sum(-1, keepdim=True))
     return F.pad(counts.cumsum(-1), (1, 0))

@@ -31,6 +31,9 @@ _MAGIC = b"unmask code 1\n"
 _ROWS, _ROWS_GPU = 16, 256
 """Windows at once."""
 
+_MOST = {"tokens": 1 << 40, "steps": 1 << 40, "rows": _ROWS_GPU, "threads": 1024}
+"""What a header may ask for."""
+
 Progress = Callable[[int, int], None]
 """(tokens done, of so many)."""
 
@@ -54,8 +57,8 @@ class Header:
     device: str
 
     def __post_init__(self) -> None:
-        good = all(isinstance(getattr(self, field.name), field.type) for field in fields(self))  # type: ignore[arg-type]
-        good = good and min(self.tokens, self.steps, self.rows, self.threads) >= 1 and self.threads <= 4096
+        good = all(type(getattr(self, field.name)) is field.type for field in fields(self))
+        good = good and all(1 <= getattr(self, name) <= most for name, most in _MOST.items())
         require(good, "the header is damaged", got=asdict(self), allowed="what was written", do="get the file again")
 
     @property
@@ -79,14 +82,16 @@ class Compressed:
     @classmethod
     def from_bytes(cls, content: bytes) -> "Compressed":
         """From a file."""
+        allowed, do = "a file made by unmask compress", "check the path, or get the file again"
+        begins = f"bytes that begin with {content[:12]!r}"
+        require(content.startswith(_MAGIC), "this is no compressed text", got=begins, allowed=allowed, do=do)
         start = len(_MAGIC) + 4
         end = start + int.from_bytes(content[start - 4 : start], "little")
         try:
-            require(content.startswith(_MAGIC), "no code", got="others", allowed=repr(_MAGIC), do="get it again")
-            return cls(Header(**json.loads(content[start:end])), content[end:])
-        except (TypeError, ValueError, RecursionError):
-            allowed, do = "a file made by unmask compress", "check the path, or get the file again"
-            fail("this is no compressed text", got=f"bytes that begin with {content[:12]!r}", allowed=allowed, do=do)
+            header = Header(**json.loads(content[start:end]))
+        except (TypeError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+            fail("the header is damaged", got=f"{content[start:end][:40]!r}", allowed=allowed, do=do)
+        return cls(header, content[end:])
 
 
 def compress(
@@ -112,8 +117,8 @@ def decompress(model: Model, given: Compressed, progress: Progress | None = None
     """Read it again."""
     _check(model)
     header, reader = given.header, Reader(given.code)
-    got, do = _digest(model), f"name the model that was called {header.model} when it was made (--model)"
-    require(got == header.weights, "this is another model", got=got, allowed=header.weights, do=do)
+    got, do = _digest(model), f"name the model that was called {header.model!r} when it was made (--model)"
+    require(got == header.weights, "this is another model", got=repr(got), allowed=repr(header.weights), do=do)
     nothing = torch.zeros(1, dtype=torch.int64).expand(header.tokens)
     try:
         with _threads(header.threads):
@@ -164,6 +169,8 @@ def _shown(coder: Coder, total: int, progress: Progress) -> Coder:
 def _check(model: Model) -> None:
     """Refuse what has no code here."""
     require_any_order(model, do="take a masked diffusion model")
+    one, got, do = not model.process.schedule.per_token, "one for each (GenMD4)", "take another model"
+    require(one, "this model has no code", got=got, allowed="one schedule for all tokens", do=do)
     running, allowed = model.window is not None, "running text"
     require(running, "this model knows no running text", got="rows or pictures", allowed=allowed, do="take another")
 
@@ -182,8 +189,14 @@ def _threads(count: int) -> Iterator[None]:
 def _fail_unlike(header: Header, model: Model) -> NoReturn:
     what, here = "the text does not come out as it went in", f"torch {torch.__version__} on {_machine(model.device)}"
     if here == header.place:
-        fail(what, got="a damaged file", allowed="one as it was written", do="get it again")
-    fail(what, got=here, allowed=f"{header.place}, where it was written", do="read it there")
+        got = "a damaged file, or a processor that adds up in another order"
+        fail(
+            what,
+            got=got,
+            allowed="the file as it was written, where it was written",
+            do="get it again, or read it there",
+        )
+    fail(what, got=here, allowed=f"{header.place!r}, where it was written", do="read it there")
 
 
 def _digest(model: Model) -> str:
