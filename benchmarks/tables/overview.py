@@ -27,16 +27,17 @@ def contents(*results: Result) -> str:
 def _text8(subwords: Result, characters: Result) -> Row:
     first, second = (_by_masks(r["result"]["bits_per_character"]) for r in (subwords, characters))
     return (
-        f"text8, {subwords['budget_s'] / 60:.0f} minutes of one GPU ({subwords['device']})",
-        f"{first} bits per character of the whole test split by subwords, {second} by characters (± masks alone)",
+        f"text8 after {subwords['budget_s'] / 60:.0f} minutes of training (one {subwords['device']})",
+        f"{first} bits per character by subwords, {second} by characters (whole test split, ± masks alone)",
         "text8-in-ten-minutes",
     )
 
 
 def _methods(learned: Result, plain: Result) -> Row:
+    first, second = (_by_masks(r["result"]["bits_per_character"]) for r in (plain, learned))
     return (
-        f"MD4 and GenMD4 on text8 after {learned['steps']:,} steps each",
-        " and ".join(_by_masks(r["result"]["bits_per_character"]) for r in (plain, learned)) + " (± masks alone)",
+        f"MD4 and GenMD4 on text8 after {learned['steps']:,} steps",
+        f"{first} bits per character for MD4, {second} for GenMD4 (± masks alone)",
         "md4-and-genmd4-on-text8",
     )
 
@@ -44,22 +45,22 @@ def _methods(learned: Result, plain: Result) -> Row:
 def _digits(grids: Result) -> Row:
     """The fewest steps with a class, linear schedule."""
     rows = [r for r in grids["rows"] if r["conditional"]]
-    first = [
-        min((r for r in rows if r["way"] == f"linear, {grid} grid"), key=lambda r: r["steps"])
+    first = {
+        grid: min((r for r in rows if r["way"] == f"linear, {grid} grid"), key=lambda r: r["steps"])
         for grid in ("uniform", "cosine")
-    ]
-    figure = " and ".join(with_error(row["frechet"], 2) for row in first)
+    }
+    figure = ", ".join(f"{with_error(row['frechet'], 2)} on the {grid} grid" for grid, row in first.items())
     return (
-        f"digits by class in {first[0]['steps']} steps: uniform and cosine grid",
-        f"{figure} (Fréchet distance of features, {grids['samples']} samples)",
-        "schedules-and-grids",
+        f"digits by class, drawn in {first['cosine']['steps']} steps",
+        f"Fréchet distance of features {figure} ({grids['samples']} samples)",
+        "digits",
     )
 
 
 def _pixels(record: Result) -> Row:
     return (
-        f"CIFAR-10, the paper's U-Net, {record['budget_s'] / 60:.0f} minutes",
-        f"{with_error(record['result']['bits_per_dimension'])} bits per dimension of the whole test split",
+        f"CIFAR-10, the paper's U-Net after {record['budget_s'] / 60:.0f} minutes",
+        f"{with_error(record['result']['bits_per_dimension'])} bits per dimension (whole test split)",
         "cifar-10-in-ten-minutes",
     )
 
@@ -67,8 +68,8 @@ def _pixels(record: Result) -> Row:
 def _books(text: Result, counts: Result) -> Row:
     (own,) = (bound for bound in text["held_out"] if bound["steps"] is None)
     return (
-        "GPT-2 size, ten minutes of books: bits per token of a book it has not read, and of the best n-gram model",
-        _beside(own["bits_per_token"], counts["sets"]["held out"]),
+        "a book that a model of GPT-2's size has not read, after ten minutes on others",
+        _beside(own["bits_per_token"], counts["sets"]["held out"], "bits per token"),
         "a-gpt-2-of-books",
     )
 
@@ -78,9 +79,9 @@ def _written(result: Result) -> Row:
     longest, size = max(result["rows"], key=lambda r: r["steps"]), result["text"]["bytes"]
     bound = result["bound"]
     return (
-        "held-out text as a file that can be read again, and its bound (± masks alone), bits per byte",
-        f"{8 * longest['file'] / size:.3f}, {8 * longest['code'] / size:.3f} without its header, "
-        f"and {_by_masks(bound)}",
+        "held-out text, compressed to a file that was read again",
+        f"{8 * longest['file'] / size:.3f} bits per byte, {8 * longest['code'] / size:.3f} without its header; "
+        f"the bound says {_by_masks(bound)} (± masks alone)",
         "the-bound-as-a-file",
     )
 
@@ -88,8 +89,8 @@ def _written(result: Result) -> Row:
 def _chorales(result: Result) -> Row:
     group = result["groups"]["all"]
     return (
-        "Bach's chorales: bits per note, and those of the best n-gram model",
-        _beside(group["bits_per_token"], group["n_grams"]),
+        "Bach's chorales",
+        _beside(group["bits_per_token"], group["n_grams"], "bits per note"),
         "other-data",
     )
 
@@ -104,9 +105,10 @@ def _by_masks(figure: Result) -> str:
     return f"{figure['mean']:.3f} ± {figure['monte_carlo']:.3f}"
 
 
-def _beside(figure: Result, orders: list[Result]) -> str:
+def _beside(figure: Result, orders: list[Result], unit: str) -> str:
     """A model's bits, and those of the best counts."""
-    return " and ".join(map(with_error, (figure, min(orders, key=lambda n: n["mean"]))))
+    best = min(orders, key=lambda n: n["mean"])
+    return f"{with_error(figure)} {unit}; the best n-gram model {with_error(best)}"
 
 
 ROWS: tuple[tuple[Callable[..., Row], tuple[str, ...]], ...] = (
