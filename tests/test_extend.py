@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 
 import pytest
 
@@ -10,12 +10,14 @@ from tests import processes
 from tests.test_docs import PARTS
 from unmask import extend, presets
 from unmask.cli.main import main
+from unmask.cli.train import apply
 from unmask.configs import ADDED, from_json, to_json
 from unmask.core import Linear
 from unmask.networks import Conditioning, TransformerConfig
 from unmask.run import RunConfig
 from unmask.run.config import METHODS, method_name
 from unmask.sampling import SAMPLERS
+from unmask.sampling.samplers import options_of
 from unmask.training import MD4Config, Needs
 from unmask.training.md4 import SCHEDULES
 
@@ -95,6 +97,43 @@ def test_names_that_exist_cannot_be_taken():
     for _ in range(2):  # as when a cell of a notebook runs twice
         extend.sampler("mine", summary="nothing")(nothing)
     assert SAMPLERS["mine"].run is nothing
+
+
+@pytest.mark.usefixtures("tables")
+def test_the_default_of_an_option_says_what_it_is():
+    def optional(predict, process, x, grid, streams, *, most=None):
+        yield predict, process, x, grid, streams, most
+
+    def needed(predict, process, x, grid, streams, *, most: int):
+        yield predict, process, x, grid, streams, most
+
+    def fine(predict, process, x, grid, streams, *, shuffle=True, most=3, share=0.5, how="well"):
+        yield predict, process, x, grid, streams, shuffle, most, share, how
+
+    for run in (optional, needed):
+        with pytest.raises(ValueError, match=r"the option most has no default of a known kind.*bool, int, float, str"):
+            extend.sampler("mine", summary="")(run)
+    assert "mine" not in SAMPLERS
+    extend.sampler("mine", summary="")(fine)
+    given = options_of("mine", ["shuffle=False", "most=7", "share=1", "how=badly"])
+    assert given == {"shuffle": False, "most": 7, "share": 1.0, "how": "badly"}
+    assert [options_of("mine", [f"shuffle={word}"])["shuffle"] for word in ("0", "no", "Yes", "1")] == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="shuffle is on or off: got maybe, allowed is true, false"):
+        options_of("mine", ["shuffle=maybe"])
+    with pytest.raises(ValueError, match="the value of most is not a number: got many, allowed is int"):
+        options_of("mine", ["most=many"])
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("name", ["steps", "layers", "data", "out", "no_compile"])
+def test_fields_of_parts_have_names_of_their_own(name):
+    """Each is a flag of `unmask train`."""
+    mine = make_dataclass("Mine", [(name, int, 4)], bases=(MD4Config,), frozen=True, namespace={"__module__": "mine"})
+    extend.method("mine")(mine)
+    config = RunConfig("data", TransformerConfig(27), mine())
+    said = f"--{name.removeprefix('no_')}, allowed is different ones in TransformerConfig, Mine and what all runs have"
+    with pytest.raises(ValueError, match=f"two fields have one name: got {said}"):
+        apply(config, ())
 
 
 @pytest.mark.usefixtures("tables")

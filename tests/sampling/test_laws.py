@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.core.laws import chi_square, sequence_counts
-from unmask.core import Cosine, Linear, Polynomial, Process, Streams, cosine_grid, uniform_grid
+from unmask.core import Cosine, Custom, Linear, Polynomial, Process, Streams, cosine_grid, uniform_grid
 from unmask.run.bench_sample import straightforward
 from unmask.sampling import CAUSAL, MASKED, SAMPLERS, Predictor, sample, trajectory
 from unmask.sampling.samplers import EXACT, NEARS, PERFECT, POLYNOMIAL, STEPS
@@ -112,17 +112,30 @@ def test_genmd4_with_equal_exponents_is_md4():
     assert same.all()
 
 
-@pytest.mark.parametrize("name", ["euler", "tau-leaping"])
-def test_approximate_chances(name):
-    """These reveal by other chances than the process's; their own law is matched, and differs from the exact one."""
-    grid = uniform_grid(3)
+STEEP = Process(Custom(lambda t: (1 - t) ** 0.5), V)
+"""Masks are lifted infinitely fast at t = 1."""
+
+
+@torch.no_grad()
+def approximate(name, process, grid):
+    """The law of a sampler that takes the rate at the beginning of a step, or amid it where it is infinite there."""
 
     def chance(s, t):
-        rate = -(t - s) * SCALAR.schedule.loss_weight(t)
+        rate = -(t - s) * process.schedule.loss_weight((s + t) / 2 if process is STEEP and t[0] == 1 else t)
         return rate.clamp(max=1) if name == "euler" else -torch.expm1(-rate)
 
-    tokens = draw(name, grid=grid).tokens
-    assert p_value(tokens, law_with_steps(SCALAR, TABLE.denoiser(SCALAR), grid, chance)) > ALARM
+    return law_with_steps(process, TABLE.denoiser(process), grid, chance)
+
+
+@pytest.mark.parametrize("process", [SCALAR, STEEP], ids=["linear", "steep"])
+@pytest.mark.parametrize("name", ["euler", "tau-leaping"])
+def test_approximate_chances(name, process):
+    """These reveal by other chances than the process's; their own law is matched, and nears the truth."""
+    grid = uniform_grid(3)
+    assert p_value(draw(name, process, grid).tokens, approximate(name, process, grid)) > ALARM
+    truth = outcomes()[1]
+    distance = [(approximate(name, process, uniform_grid(steps)) - truth).abs().sum() for steps in (8, 32, 128)]
+    assert all(b < 0.6 * a for a, b in itertools.pairwise(distance)), distance
 
 
 def test_more_steps_come_nearer():

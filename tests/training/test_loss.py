@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -102,6 +103,23 @@ def test_nothing_masked_costs_nothing():
     assert loss.nelbo.total.tolist() == [0, 0]
     assert loss.total.item() == 0
     loss.total.backward()
+
+
+@pytest.mark.usefixtures("logits")
+@pytest.mark.parametrize("anything", [math.inf, -math.inf, math.nan, 1e300])
+@pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
+def test_visible_positions_may_hold_anything(estimator, anything):
+    """As where a network says for certain what may not come again."""
+    bare = SimpleNamespace(vocab_size=V, head=lambda logits: logits, head_parameters=list)
+    x_0 = (Streams(0, 6).uniform(20) * V).long()
+    draw, logits = estimator.draw(x_0, Streams(1, 6)), Streams(2, 6).uniform(20, V)
+    found = []
+    for visible in (0.0, anything):
+        features = logits.where(draw.mask[..., None], visible).requires_grad_()
+        loss = masked_loss(bare, features, x_0, draw, estimator)
+        found.append((loss.nelbo.total, *torch.autograd.grad(loss.total, features)))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_learned_weights_start_at_one_and_stay_in_bounds():

@@ -21,7 +21,7 @@ from unmask.configs import to_json
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
 from unmask.files import check_folder
-from unmask.mistakes import fail, nearest
+from unmask.mistakes import fail, nearest, require
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
 from unmask.run.config import METHODS, method_name
@@ -78,6 +78,7 @@ def begun(out: Path | None) -> RunConfig | None:
 def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
     """Set fields: ("--steps", "500", "--layers", "6")."""
     known = flags(config)
+    _check_names(config)
     for word in settings:
         name = word.split("=")[0].replace("_", "-")
         if name.startswith("--") and name not in known:
@@ -88,6 +89,16 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
         arguments = list(settings)
         changed: RunConfig = tyro.cli(RunConfig, default=config, args=arguments, prog="unmask train", config=_FIELDS)
     return changed
+
+
+def _check_names(config: RunConfig) -> None:
+    """A field is set by its bare name: a part of one's own may not have one that another part has."""
+    named = [name.replace("--no-", "--") for name in flags(config)]
+    named += set(_OWN_FLAGS) - {f"--{entry.name}" for entry in fields(config)}
+    twice = sorted({name for name in named if named.count(name) > 1})
+    parts = f"{type(config.network).__name__}, {type(config.method).__name__} and what all runs have"
+    do = "rename the field of your part"
+    require(not twice, "two fields have one name", got=", ".join(twice), allowed=f"different ones in {parts}", do=do)
 
 
 def _check_owner(name: str, config: RunConfig) -> None:

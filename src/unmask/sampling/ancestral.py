@@ -30,7 +30,7 @@ def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams
     """Euler steps of the reverse Markov chain: chance min(1, (t−s)·rate), rate = −α'_t/(1−α_t)."""
 
     def chance(s: Tensor, t: Tensor) -> Tensor:
-        return (-(t - s) * process.schedule.loss_weight(t)).clamp(max=1)
+        return ((t - s) * rate(process, s, t)).clamp(max=1)
 
     return _by_chance(predict, process, x, grid, streams, chance)
 
@@ -39,9 +39,15 @@ def tau_leaping(predict: Predictor, process: Process, x: Tensor, grid: Tensor, s
     """Rates held constant over a step: chance 1 − exp(−(t−s)·rate)."""
 
     def chance(s: Tensor, t: Tensor) -> Tensor:
-        return -torch.expm1((t - s) * process.schedule.loss_weight(t))
+        return -torch.expm1(-(t - s) * rate(process, s, t))
 
     return _by_chance(predict, process, x, grid, streams, chance)
+
+
+def rate(process: Process, s: Tensor, t: Tensor) -> Tensor:
+    """−α'_t/(1−α_t), at which masked positions are revealed; that amid the step where it begins infinitely fast."""
+    first, amid = (-process.schedule.loss_weight(time) for time in (t, (s + t) / 2))
+    return torch.where(first.isfinite(), first, amid)
 
 
 def two_step(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:

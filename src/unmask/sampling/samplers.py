@@ -146,12 +146,20 @@ def options_of(sampler: str, given: Iterable[str]) -> dict[str, Any]:
             allowed=", ".join(f"{key}={default}" for key, default in known.items()) or "none: it has no options",
             do="write NAME=VALUE",
         )
+        kind = type(known[name])
         try:
-            found[name] = type(known[name])(value)
-        except ValueError:
-            kind = type(known[name]).__name__
-            fail(f"the value of {name} is not a number", got=value, allowed=kind, do=f"for example {known[name]}")
+            found[name] = _SWITCH[value.lower()] if kind is bool else kind(value)
+        except (KeyError, ValueError):
+            allowed = ", ".join(_SWITCH) if kind is bool else kind.__name__
+            what = f"{name} is on or off" if kind is bool else f"the value of {name} is not a number"
+            fail(what, got=value, allowed=allowed, do=f"for example {name}={known[name]}")
     return found
+
+
+_SWITCH = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
+"""How a switch is set."""
+KINDS = (bool, int, float, str)
+"""What an option may be: its default says which."""
 
 
 def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sampler]:

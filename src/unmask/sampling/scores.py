@@ -30,7 +30,7 @@ def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams
     """Euler steps of the reverse chain: chance (t−s)·β·s_v."""
     if predict.family is not SCORES:
         return plain.euler(predict, process, x, grid, streams)
-    return _by_scores(predict, process, x, grid, streams, lambda s, t: -(t - s) * process.schedule.loss_weight(t))
+    return _by_scores(predict, process, x, grid, streams, lambda s, t: (t - s) * plain.rate(process, s, t))
 
 
 def _by_scores(

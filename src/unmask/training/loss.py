@@ -41,7 +41,10 @@ def chunk_size(vocab_size: int) -> int:
 
 def head_losses(network: Network, hidden: Tensor, rows: Rows, draw: Draw, estimator: Estimator) -> Tensor:
     """What each of these positions costs [R], from their features [R, D]."""
-    return estimator.losses(network.head(hidden), rows, draw)
+    logits = network.head(hidden)
+    if dense(network):  # visible positions may hold anything, also what no weight of 0 makes 0
+        logits = logits.where(draw.mask.flatten()[rows.index][:, None], 0.0)
+    return estimator.losses(logits, rows, draw)
 
 
 def masked_loss(
