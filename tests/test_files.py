@@ -5,13 +5,14 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests import processes
 from unmask.cli.main import main
-from unmask.files import check_files, check_folder, written_whole
+from unmask.files import check_files, check_folder, named, replaced_whole, written_whole
 
 WRITER = """
 import sys
@@ -60,6 +61,44 @@ def test_what_killed_writers_left_goes_with_time(tmp_path):
     with written_whole(tmp_path / "a.txt", "w") as file:
         file.write("whole")
     assert {path.name for path in tmp_path.iterdir()} == {"a.txt", kept, other}
+
+
+def test_folders_that_several_write_at_once_are_whole(tmp_path):
+    """As by two exports to one name: none fails, one of them is there in the end, and nothing beside it."""
+    target, names = tmp_path / "model", ["a", "b", "c"]
+
+    def write(number):
+        for _ in range(40):
+            with replaced_whole(target, names) as folder:
+                for name in names:
+                    (folder / name).write_text(str(number))
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, number) for number in range(4)]:
+            done.result()
+    assert sorted(path.name for path in target.iterdir()) == names
+    assert len({path.read_text() for path in target.iterdir()}) == 1
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path):
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "a").write_text("old")
+    with pytest.raises(OSError, match="No such file"), replaced_whole(target, ["a"]) as folder:
+        folder.rmdir()
+    assert (target / "a").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_full_disk_is_said_with_the_file(small_disk):
+    for mode in ("wb", "w"):
+        with pytest.raises(OSError, match="No space left") as caught, written_whole(small_disk / "a", mode) as file:
+            file.write(b"x" * 5_000_000 if "b" in mode else "x" * 5_000_000)
+        assert caught.value.filename == str(small_disk / "a")
+    with pytest.raises(OSError, match="no file in sight") as caught, named(small_disk):
+        raise OSError("no file in sight")
+    assert caught.value.filename is None
 
 
 def test_places_that_can_be_written_are_left_as_they_are(tmp_path):

@@ -1,10 +1,12 @@
 """Files that are whole or absent, and folders that belong to one purpose."""
 
+import errno
 import hashlib
 import json
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from .configs import differences
-from .mistakes import fail
+from .mistakes import fail, require
 
 _LEFT = 3600.0
 """Seconds after which an unfinished file that does not grow has lost its writer."""
@@ -26,27 +28,47 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    partial = _partial(path)
     try:
-        with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
+        with named(path), partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    except OSError as error:
-        if error.filename is None:  # of writing, a full disk mostly: say where
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
     finally:
         partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """What the system says of writing, of a full disk mostly, names no file: say which it was."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def _partial(path: Path) -> Path:
+    """A name of one's own for what is not complete yet."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+
+
 def _sweep(path: Path) -> None:
-    """Remove what killed writers of a file have left: nobody has written to it for long."""
+    """Remove what killed writers of a file or folder have left: nobody has written to it for long."""
     with suppress(OSError):  # gone meanwhile, or not ours to see or remove
         for found in path.parent.iterdir():
             if _is_partial(found, path) and time.time() - found.stat().st_mtime > _LEFT:
-                found.unlink(missing_ok=True)
+                remove(found)
+
+
+def remove(path: Path) -> None:
+    """A file or a folder, if it is there and can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _is_partial(found: Path, path: Path) -> bool:
@@ -69,9 +91,14 @@ def check_files(*paths: Path | None) -> None:
 
 def check_folder(folder: Path) -> None:
     """The same for a folder that files are written into."""
-    if folder.exists() and not folder.is_dir():
-        fail(f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
+    _check_no_file(folder)
     _check_way(folder, (folder.absolute(), *folder.absolute().parents))
+
+
+def _check_no_file(folder: Path) -> None:
+    with suppress(OSError):  # nothing there, or not any more
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+        require(is_folder, f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
 
 
 def _check_way(path: Path, folders: Sequence[Path]) -> None:
@@ -127,29 +154,47 @@ def _locked(folder: Path) -> Iterator[None]:
 def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
     """Write a folder so that it appears under its name only when it is complete; the block gets one to write to.
 
-    What is there already is replaced if it is empty or consists of some of these files, and kept otherwise.
+    What is there already is replaced if it is empty or consists of some of these files, and kept otherwise. Several may
+    write it at once: the last one to end is there in the end.
     """
     check_replaceable(folder, files)
     target = folder.resolve()
-    partial, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
-    shutil.rmtree(partial, ignore_errors=True)
+    partial, old = _partial(target), _partial(target)
     partial.mkdir(parents=True)
+    _sweep(target)
     try:
         yield partial
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            target.rename(old)
-        partial.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
+        while not _moved(partial, target):  # another one has come there
+            remove(old)
+            with suppress(FileNotFoundError):
+                target.rename(old)
+    except BaseException:
+        if old.exists():  # the new one could not take its place
+            _moved(old, target)
+        raise
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove(partial)
+        remove(old)
+
+
+def _moved(folder: Path, target: Path) -> bool:
+    """Whether a folder has taken a name, which it does if that is free, or an empty folder's."""
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def check_replaceable(folder: Path, files: Sequence[str]) -> None:
     """Fail if a folder could not be written, or holds anything but these files."""
-    check_folder(folder)
+    _check_no_file(folder)
     _check_way(folder, folder.resolve().parents)  # a new one takes its place
-    others = sorted(p.name for p in folder.iterdir() if p.name not in files) if folder.exists() else []
+    others = []
+    with suppress(FileNotFoundError):
+        others = sorted(path.name for path in folder.iterdir() if path.name not in files)
     if others:
         fail(f"{folder} holds other things", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
 

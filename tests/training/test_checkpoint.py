@@ -169,6 +169,19 @@ def test_a_full_disk_keeps_the_checkpoint_before(small_disk):
     assert_same(reload(small_disk, snapshot(1, size=20_000)), snapshot(1, size=20_000))
 
 
+def test_a_full_disk_at_the_first_checkpoint_promises_none_before(small_disk):
+    with pytest.raises(OSError, match="step-00000001 could not be written: ") as caught:
+        checkpoint.save(small_disk, snapshot(1, size=200_000))
+    assert "intact" not in str(caught.value)
+
+
+def test_what_a_kill_left_of_other_checkpoints_goes(tmp_path):
+    (tmp_path / ".step-00000003.partial").mkdir()
+    (tmp_path / ".step-00000003.partial" / "weights.safetensors").write_bytes(b"half")
+    checkpoint.save(tmp_path, snapshot(12))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000012"]
+
+
 def test_state_is_readable(tmp_path):
     path = checkpoint.save(tmp_path, snapshot(12))
     document = json.loads((path / "state.json").read_text())

@@ -1,6 +1,8 @@
 """Training that begins with the weights of a model."""
 
+import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -58,3 +60,18 @@ def test_the_vocabulary_must_be_the_models(letters, tmp_path):
     prepare(Plan(str(tmp_path / "c.txt")), tmp_path / "data")
     with pytest.raises(ValueError, match=r"has another vocabulary.*--vocabulary"):
         next(train(started(str(letters), str(tmp_path / "data")), tmp_path / "run", torch.device("cpu")))
+
+
+def test_a_run_that_has_begun_needs_its_model_no_more(letters, other, tmp_path):
+    """From its checkpoint it goes on by itself."""
+    shutil.copytree(letters, tmp_path / "model")
+    setup = started(str(tmp_path / "model"), other)
+    setup = replace(setup, training=replace(setup.training, steps=4, preview=0))
+    reports = train(setup, tmp_path / "run", torch.device("cpu"))
+    next(reports)
+    reports.close()
+    shutil.rmtree(tmp_path / "model")
+    list(train(setup, tmp_path / "run", torch.device("cpu")))
+    assert len(Run.open(tmp_path / "run").metrics()) == 4
+    with pytest.raises(ValueError, match="model is not a run or a model"):
+        next(train(setup, tmp_path / "another", torch.device("cpu")))

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,13 @@ def configure(
 
 
 def begun(out: Path | None) -> RunConfig | None:
-    """The configuration of the run in a folder, if there is one: it goes on by its name alone."""
-    return Run.open(out).config if out is not None and (out / CONFIG).exists() else None
+    """The configuration of the run in a folder, if there is one, with its data where they are now: it goes on by its
+    name alone.
+    """
+    if out is None or not (out / CONFIG).exists():
+        return None
+    run = Run.open(out)
+    return replace(run.config, data=run.own_data)
 
 
 def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:

@@ -80,9 +80,12 @@ class Train:
 
         from . import train
 
-        given = (self.preset, self.data, self.size, self.method, self.settings, self.start)
-        begun = train.begun(self.out) if not any(given) else None
-        config, plan = (begun, None) if begun else train.configure(*given)
+        given = (self.preset, self.data, self.size, self.method)
+        begun = train.begun(self.out) if not (any(given) or self.start) else None
+        if begun is not None:  # what is set besides must be as it was
+            config, plan = train.apply(begun, self.settings), None
+        else:
+            config, plan = train.configure(*given, self.settings, self.start)
         if self.out is None and not self.dry_run:
             fail("no folder for the run", got="no --out", allowed="a new folder, or the run's", do="add --out DIR")
         return train.run(config, plan, self.out or Path(), self.log, self.parallel, self.json, self.dry_run)

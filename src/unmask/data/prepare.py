@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..files import alone, check_folder, check_same, claim, written_whole
+from ..files import alone, check_folder, check_same, claim, named, written_whole
 from ..mistakes import fail
 from .choose import choose_vocabulary
 from .files import glimpse
@@ -260,7 +260,8 @@ def _encode(job: _Job) -> None:
                 outputs[split] = (partial / f"{split}.bin").open("wb")
             if not job.rows and piece.ends and job.by_document and job.vocabulary.eos_id is not None:
                 ids = np.append(ids.ravel(), np.array(job.vocabulary.eos_id, dtype=ids.dtype))
-            outputs[split].write(ids.astype(ids.dtype.newbyteorder("<")).tobytes())
+            with named(job.folder):
+                outputs[split].write(ids.astype(ids.dtype.newbyteorder("<")).tobytes())
             tally.tokens += ids.size
             tally.documents += piece.ends
             if job.rows:
@@ -270,11 +271,13 @@ def _encode(job: _Job) -> None:
     except ValueError as mistake:
         raise ValueError(f"{mistake} (document {number + 1} of part {job.number + 1})") from None
     finally:
-        for file in outputs.values():
-            file.close()
+        with named(job.folder):
+            for file in outputs.values():
+                file.close()
     few = sorted(shapes)[:2]  # one shape, or "several"
     counts = {"dropped": dropped, "empty": empty, "shapes": few}
-    (partial / TALLY).write_text(json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, **counts}))
+    with named(job.folder):
+        (partial / TALLY).write_text(json.dumps({"splits": {k: asdict(t) for k, t in tallies.items()}, **counts}))
     partial.rename(job.folder)
 
 

@@ -29,7 +29,7 @@ from ..configs import from_json, to_json
 from ..data import Dataset
 from ..data.vocabulary import Vocabulary
 from ..data.vocabulary import load as load_vocabulary
-from ..files import claim, digest, read_json, written_whole
+from ..files import claim, digest, read_json, write_json, written_whole
 from ..mistakes import fail, require
 from ..training import checkpoint
 from ..training.world import ALONE, World
@@ -57,8 +57,9 @@ class Facts:
     """The identity of the prepared data; empty if it is not known."""
 
     def __post_init__(self) -> None:
-        numbers = all(type(n) is int for n in (*self.shape, *self.length_counts))
-        good = numbers and bool(self.shape) and min(self.shape) >= 1 and min(self.length_counts, default=0) >= 0
+        kinds = all(type(n) is int for n in (*self.shape, *self.length_counts))
+        kinds = kinds and all(type(name) is str for name in (*self.label_names, *self.content))
+        good = kinds and bool(self.shape) and min(self.shape) >= 1 and min(self.length_counts, default=0) >= 0
         good = good and math.prod(self.shape) <= MOST_TOKENS  # what a stranger's file asks for must fit in memory
         allowed = f"lengths >= 1, at most {MOST_TOKENS:,} tokens"
         require(good, "the shape of a row is wrong", got=self.shape, allowed=allowed, do="get the file again")
@@ -132,7 +133,7 @@ class ModelFolder(ABC):
         """A file of the folder."""
         path = self.folder / name
         do = "repeat the command that made the folder; for a run that is unmask train, which goes on"
-        require(path.exists(), f"{self.folder} is incomplete", got=f"no {name}", allowed="all of its files", do=do)
+        require(path.is_file(), f"{self.folder} is incomplete", got=f"no {name}", allowed="all of its files", do=do)
         return path
 
     def _json(self, name: str) -> Any:
@@ -161,10 +162,15 @@ class Run(ModelFolder):
 
     @classmethod
     def start(cls, folder: Path, config: RunConfig) -> "Run":
-        """Begin a run in a new folder, or find that the folder holds the same run."""
+        """Begin a run in a new folder, or find that the folder holds the same run, whose data may have been moved."""
         dataset = Dataset(config.data)
+        there = cls(folder)
+        same_data = (folder / CONFIG).exists() and there._trained_on(config.data)
+        begun = replace(config, data=there.config.data) if same_data else config
         other = {"holds": "belongs to a run with another configuration", "same": "the same configuration"}
-        claim(folder, folder / CONFIG, to_json(config), **other)
+        claim(folder, folder / CONFIG, to_json(begun), **other)
+        if begun != config:
+            write_json(folder / CONFIG, to_json(config))
         vocabulary, facts = dataset.vocabulary, Facts.of(dataset, config.length)
         for name, document in ((VOCABULARY, vocabulary.to_json()), (FACTS, asdict(facts))):
             if not (folder / name).exists():
@@ -207,7 +213,7 @@ class Run(ModelFolder):
         places = (named, *(above / named for above in self.folder.resolve().parents))
         return str(next((place for place in places if self._trained_on(place)), named))
 
-    def _trained_on(self, folder: Path) -> bool:
+    def _trained_on(self, folder: Path | str) -> bool:
         try:
             return Dataset(folder).identity in self.facts.content
         except (ValueError, OSError):  # none there, or damaged

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..configs import to_json
-from ..files import written_whole
+from ..files import named, written_whole
 from ..mistakes import extra, fail
 from ..training import Report
 from .folder import METRICS, Run, logged
@@ -20,15 +20,21 @@ Sink = Callable[[Report], None]
 @contextmanager
 def metrics_file(run: Run, done: int) -> Iterator[Sink]:
     """One JSON line per step, on disk at least as far as the checkpoint."""
-    _truncate(run.folder / METRICS, done)
-    with (run.folder / METRICS).open("a", encoding="utf-8") as log:
+    path = run.folder / METRICS
+    _truncate(path, done)
+    log = path.open("a", encoding="utf-8")
 
-        def write(report: Report) -> None:
+    def write(report: Report) -> None:
+        with named(path):
             log.write(json.dumps(_line(report)) + "\n")
             if report.saves:
                 log.flush()
 
+    try:
         yield write
+    finally:
+        with named(path):
+            log.close()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from ..files import alone
 from ..mistakes import require
 from ..networks import Network
 from ..training import Method, Report, Trainer
+from ..training.checkpoint import steps_in
 from ..training.world import ALONE, World, joined
 from .config import NetworkConfig, RunConfig
 from .folder import SAMPLES, Run
@@ -40,7 +41,7 @@ def build_trainer(
         do="prepare the data with the network's vocabulary, or change the network",
     )
     method = config.method.build(build_network(config.network, config.training.seed))
-    if config.start is not None:
+    if config.start is not None and not steps_in(Run(folder).checkpoints):  # else it goes on from there
         _begin_with(config.start, config, method, dataset)
     train, (valid, _) = dataset.split("train", config.length), held_out(dataset, config.length)
     method.check_shape(train.shape)

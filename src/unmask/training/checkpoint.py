@@ -70,7 +70,8 @@ def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
     try:
         with world.first_only() as ours, _plainly(target):
             if ours:
-                shutil.rmtree(partial, ignore_errors=True)
+                for left in folder.glob(".step-*.partial"):  # by a kill while it was written
+                    shutil.rmtree(left, ignore_errors=True)
                 partial.mkdir(parents=True)
         for name, tensors in (("weights", snapshot.weights), ("average", snapshot.average)):
             put_together = whole(tensors)
@@ -111,8 +112,9 @@ def _plainly(target: Path) -> Iterator[None]:
     """Both libraries hide the OSError beneath, a full disk mostly."""
     try:
         yield
-    except (SafetensorError, CheckpointException) as error:
-        raise OSError(f"{target} could not be written: {_cause(error)}; the checkpoint before it is intact") from None
+    except (SafetensorError, CheckpointException, OSError) as error:
+        before = "; the checkpoint before it is intact" if steps_in(target.parent) else ""
+        raise OSError(f"{target} could not be written: {_cause(error)}{before}") from None
 
 
 def load(path: Path, optimizer: Tensors, world: World = ALONE) -> Snapshot:
