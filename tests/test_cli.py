@@ -220,8 +220,9 @@ def pages():
 
 usual = pages()
 memory.keep()
+pages()  # the heap grows until it has a place for all of them
 print(usual, pages())
 """
     usual, kept = map(int, processes.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
     assert usual > 20 * 32  # as many pages of 2 MiB; small ones are more
-    assert kept < usual / 3
+    assert kept < usual / 20

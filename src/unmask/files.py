@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -203,6 +204,18 @@ def write_json(path: Path, document: Any) -> None:
     """A readable JSON file, whole or absent."""
     with written_whole(path, "w") as file:
         file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def standard(document: Any) -> Any:
+    """The same as JSON knows it: null where a number is none, an error of one sequence for example."""
+    match document:
+        case dict():
+            return {key: standard(value) for key, value in document.items()}
+        case list() | tuple():
+            return [standard(value) for value in document]
+        case float() if not math.isfinite(document):
+            return None
+    return document
 
 
 def read_text(path: Path) -> str:

@@ -16,6 +16,7 @@ from unmask.cli.main import main
 from unmask.data import Dataset, Manifest, Plan, prepare
 from unmask.data import sources as data_sources
 from unmask.data.files import glimpse
+from unmask.data.sources import Reading
 from unmask.files import alone
 
 
@@ -119,6 +120,21 @@ def test_a_finished_folder_is_left_alone(tmp_path):
         file.write("alpha beta\n")
     with pytest.raises(ValueError, match="holds other prepared data: got files"):
         prepare(Plan(str(source)), tmp_path / "out")
+
+
+def test_another_way_of_reading_is_not_another_file(tmp_path):
+    """What is said names what was changed, and nothing that was not."""
+    (tmp_path / "a.csv").write_text("text,kind\n" + "abc,x\nabd,y\n" * 40)
+    prepare(Plan(str(tmp_path / "a.csv")), tmp_path / "out")
+    labelled = Plan(str(tmp_path / "a.csv"), reading=Reading(label_column="kind"))
+    with pytest.raises(ValueError, match=r"holds other prepared data: got label_column: None → kind, allowed"):
+        prepare(labelled, tmp_path / "out")
+
+
+def test_no_row_is_longer_than_a_model_can_have():
+    for length in (0, 20_000_000, 10**20):
+        with pytest.raises(ValueError, match=rf"the length is out of range: got {length}, allowed is 1..16,777,216"):
+            Plan("shakespeare", length=length)
 
 
 def test_the_identity_is_that_of_the_contents(tmp_path):

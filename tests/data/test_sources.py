@@ -401,6 +401,23 @@ def arrays(path):
     return str(path)
 
 
+def several_texts(folder):
+    """Some of which is not UTF-8."""
+    (folder / "many").mkdir(parents=True)
+    for name, content in (("a", b"abc " * 50), ("b", b"caf\xe9 " * 50), ("c", b"abc " * 50)):
+        (folder / "many" / f"{name}.txt").write_bytes(content)
+    return str(folder / "many")
+
+
+def deep_pictures(folder):
+    """Grey ones of 16 bits, which Pillow would cut off at 255."""
+    from PIL import Image as image  # noqa: N813
+
+    (folder / "deep").mkdir(parents=True)
+    image.fromarray((np.arange(64).reshape(8, 8) * 1000).astype(np.uint16)).save(folder / "deep" / "p.png")
+    return str(folder / "deep")
+
+
 def test_images_have_a_side():
     with pytest.raises(ValueError, match="the side of the images is not positive: got 0"):
         Reading(image_size=0)
@@ -411,7 +428,10 @@ def test_images_have_a_side():
     [
         (lambda d: str(d / "nothing"), {}, "no such source"),
         (lambda d: write(d / "a.txt", b""), {}, "holds no tokens"),
-        (lambda d: write(d / "a.txt", b"caf\xe9 " * 50), {}, "not UTF-8: got byte 0xe9"),
+        (lambda d: write(d / "a.txt", b"caf\xe9 " * 50), {}, "a.txt is not UTF-8: got byte 0xe9"),
+        (several_texts, {}, "b.txt is not UTF-8: got byte 0xe9"),
+        (several_texts, {"vocabulary": "alphabet:abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
+        (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed is 8 bits per channel"),
         (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
         (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import sys
@@ -225,6 +226,52 @@ def test_bad_input_is_one_line(letters, subwords, words, message, capsys, tmp_pa
     assert err.count("\n") == 1
     assert out == ""
     assert os.listdir(letters)
+
+
+def test_what_a_program_reads_is_standard_json(letters, tmp_path, capsys):
+    """The error of one sequence is not known: null, and not the NaN of Python, in what is printed and what is kept."""
+    run = shutil.copytree(letters, tmp_path / "run")
+    code, out, _ = command(capsys, "eval", run, "--sequences", 1, "--json")
+    assert code == 0
+    (kept,) = (run / "evals").glob("test-*.json")
+    for text in (out, kept.read_text()):
+        found = json.loads(text, parse_constant=pytest.fail)
+        assert found["bits_per_token"]["mean"] > 0
+        assert found["bits_per_token"]["error"] is None
+    code, out, _ = command(capsys, "info", run)
+    assert code == 0
+    assert re.search(r"test: [\d.]+ bits per token, 1 of \d+ sequences", out)
+
+
+def test_a_vocabulary_of_the_same_size_is_another(tmp_path):
+    for name, text in (("a", "abcd" * 200), ("b", "efgh" * 200)):
+        (tmp_path / f"{name}.txt").write_text(text)
+        prepare(Plan(str(tmp_path / f"{name}.txt"), length=16), tmp_path / name)
+    trained(tmp_path / "a", tmp_path / "run")
+    said = "got 4 characters, allowed is the model's own 4 characters; prepare it with --vocabulary"
+    with pytest.raises(ValueError, match=said):
+        evaluate(Run.open(tmp_path / "run"), Evaluation("test", data=str(tmp_path / "b")))
+
+
+def test_a_name_that_is_no_file_is_said_to_be_taken_for_a_text(letters, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("aAbB")
+    for words, noted in (("a.txt", False), ("aAbB", False), ("aA", False)):
+        _, _, err = command(capsys, "score", letters, words)
+        assert ("there is no file" in err) is noted, words
+    code, _, err = command(capsys, "score", letters, "b.aA")
+    assert err.startswith("there is no file b.aA: this is the score of these words")
+    assert code == 2  # it has no point either
+
+
+def test_an_interrupted_measurement_says_what_is_kept(letters, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unmask.cli.evaluate.evaluate", interrupted)
+    code, _, err = command(capsys, "eval", letters)
+    assert code == 130
+    assert err == f"stopped; finished parts are kept in {letters}/evals: the same command goes on\n"
 
 
 def test_an_exported_model_is_compared_on_the_data_of_the_run(letters, tmp_path, capsys):

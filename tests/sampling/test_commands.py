@@ -15,6 +15,7 @@ from tests.small_models import trained
 from unmask.cli import progress
 from unmask.cli.live import Watch
 from unmask.cli.main import main
+from unmask.data import Plan, prepare
 from unmask.data.vocabulary import Bytes, Subwords
 from unmask.networks import Conditioning
 from unmask.run import Sampling, default_config, train
@@ -248,7 +249,7 @@ def test_infill_command(letters, pictures, tmp_path, capsys):
         np.save(tmp_path / "image.npy", wrong)
         code, _, err = command(capsys, "infill", pictures, *words)
         assert code == 2
-        assert "image.npy holds no pixels: got " in err
+        assert "image.npy holds other values than the model's: got " in err
     for name, said in (("image.npy", "is not an array file"), ("image.png", "is not a readable image")):
         (tmp_path / name).write_bytes(b"no picture")
         code, _, err = command(capsys, "infill", pictures, "--image", tmp_path / name, *words[2:])
@@ -311,8 +312,9 @@ def test_bench_sample(tmp_path, capsys):
         (["--out", "a.png"], "these samples are not pictures"),
         (["--gif", "a.png"], "the name does not end in .gif"),
         (["--max-length", "4"], "all rows of this model have the same length"),
-        (["--length", "0"], "the length is not positive: got 0"),
-        (["--length", str(10**12)], "the memory does not suffice"),
+        (["--length", "0"], "the length is out of range: got 0"),
+        (["--length", str(10**20)], "the length is out of range: got 100000000000000000000, allowed is 1..16,777,216"),
+        (["--length", str(1 << 24), "-n", str(1 << 20)], "the memory does not suffice"),
         (["--out", "a.jpg"], "unknown kind of file: got a.jpg, allowed is .txt, .json, .npz, .png"),
         (["--out", "."], "is a folder"),
     ],
@@ -347,7 +349,7 @@ def test_live_view_shows_masks_then_tokens(letters, pictures):
     """What the terminal shows: a dot for every mask, then text; given positions stay bold."""
     for folder, picture in ((letters, False), (pictures, True)):
         model = unmask.load(folder)
-        watch = Watch(model.vocabulary, model.process.mask_id, picture, 2)
+        watch = Watch(model.vocabulary, model.process.mask_id, picture, 2, keep=True)
         shown = []
         for frame in model.frames(model.blank(2, 0), Sampling(steps=5)):
             watch.take(frame)
@@ -359,6 +361,56 @@ def test_live_view_shows_masks_then_tokens(letters, pictures):
         story = watch.stories()[0]
         assert len(story.tokens) == len(shown)
         assert (story.revealed_at() >= 1).all()
+
+
+def test_without_an_animation_only_the_last_frame_is_kept(letters):
+    """And of a batch only the rows that are shown: on a CPU a part of a tensor would hold the whole."""
+    model = unmask.load(letters)
+    watch = Watch(model.vocabulary, model.process.mask_id, picture=False, shown=2)
+    for frame in model.frames(model.blank(64, 0), Sampling(steps=5)):
+        watch.take(frame)
+    (last,) = watch.frames
+    assert last.untyped_storage().nbytes() == last.nbytes == frame.tokens[:2].nbytes
+    assert torch.equal(last, frame.tokens[:2])
+
+
+def test_rows_of_numbers_are_filled(tmp_path, capsys):
+    """As a text of numbers, and as arrays, whatever their values stand for."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", np.cumsum(rng.integers(1, 3, (200, 6)), axis=1).astype(np.int64) * 30)
+    prepare(Plan(str(tmp_path / "a.npy")), tmp_path / "data")
+    trained(tmp_path / "data", tmp_path / "run")
+    code, out, err = command(capsys, "infill", tmp_path / "run", "30 60 [MASK:3] 300", "--steps", 2, "--json")
+    assert code == 0, err
+    (tokens,) = json.loads(out)["tokens"]
+    assert (tokens[:2], tokens[-1], len(tokens)) == ([30, 60], 300, 6)
+    assert json.loads(out)["texts"] == [" ".join(map(str, tokens))]
+    np.save(tmp_path / "row.npy", np.array([30, 60, 0, 0, 0, 300]))
+    np.save(tmp_path / "mask.npy", np.array([0, 0, 1, 1, 1, 0]))
+    words = ("infill", tmp_path / "run", "--image", tmp_path / "row.npy", "--mask", tmp_path / "mask.npy", "--steps", 2)
+    code, out, err = command(capsys, *words, "--json")
+    assert code == 0, err
+    assert json.loads(out)["tokens"] == [tokens]
+    assert command(capsys, "score", tmp_path / "run", " ".join(map(str, tokens)))[0] == 0
+    for prompt, said in (("3 four [MASK:4]", "text met a vocabulary of integers: got 'four'"), ("-1 [MASK:5]", "'-1'")):
+        code, _, err = command(capsys, "infill", tmp_path / "run", prompt)
+        assert code == 2
+        assert said in err
+    np.save(tmp_path / "row.npy", np.array([30, 60, 0, 0, 0, 99999]))
+    code, _, err = command(capsys, *words)
+    assert code == 2
+    assert "row.npy holds other values than the model's: got int64 0..99999" in err
+
+
+def test_one_long_batch_shows_how_far_it_is(letters, capsys, monkeypatch):
+    monkeypatch.setattr("unmask.cli.sample._OFTEN", -1.0)
+    monkeypatch.setattr("unmask.cli.progress.EVERY", -1.0)
+    code, _, err = command(capsys, "sample", letters, "-n", 4, "--steps", 8)
+    assert code == 0
+    shares = [int(share) for share in re.findall(r"sampling: (\d+)%", err)]
+    assert len(shares) > 3
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] < 100
 
 
 def watched(vocabulary, *rows, trim=False):

@@ -20,7 +20,7 @@ from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
 from unmask.run.train import held_out
 
-from .progress import bar
+from .progress import bar, keeping
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -46,12 +46,8 @@ def prepare_with_bar(plan: Plan, out: Path, workers: int | None, console: Consol
         *(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()),
         TimeRemainingColumn(),
     )
-    try:
-        with bar(console, "preparing", *columns) as show:
-            prepare(plan, out, workers=workers or os.cpu_count() or 1, progress=show)
-    except KeyboardInterrupt:
-        Console(stderr=True).print(f"stopped; finished parts are kept in {out}: the same command goes on")
-        raise
+    with keeping(f"finished parts are kept in {out}"), bar(console, "preparing", *columns) as show:
+        prepare(plan, out, workers=workers or os.cpu_count() or 1, progress=show)
 
 
 def show_info(folder: Path, examples: int, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from unmask.evaluation.yardsticks import (
     under_ngram,
     variety,
 )
-from unmask.files import check_folder
+from unmask.files import check_folder, standard
 from unmask.mistakes import extra, require
 from unmask.run import Model, find
 from unmask.run.check import texts_of
@@ -33,7 +33,7 @@ from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, sho
 from unmask.run.model import loaded
 from unmask.run.previews import is_picture
 
-from .progress import bar
+from .progress import bar, keeping
 
 _COUNTED = 5_000_000
 """Training tokens that the n-gram model counts."""
@@ -67,7 +67,7 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
     points = measured(name, wanted, by, real, place, console)
     draw(points, place / "frontier.png")
     if as_json:
-        print(json.dumps([asdict(point) for point in points], ensure_ascii=False))
+        print(json.dumps(standard([asdict(point) for point in points]), ensure_ascii=False))
         return 0
     _show(points, console)
     console.print(f"wrote {place / 'frontier'}.json, .md and .png", highlight=False, soft_wrap=True)
@@ -87,7 +87,7 @@ def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, conso
     about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
     about |= {} if judge is None else {"judge_checkpoint": judge.identity}
-    with bar(console, "samplers") as progress:
+    with keeping(f"what is measured is kept in {place}"), bar(console, "samplers") as progress:
         return frontier(model, wanted, yardsticks, data, place, about, progress)
 
 

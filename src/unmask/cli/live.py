@@ -33,6 +33,8 @@ class Watch:
     """How many samples."""
     trim: bool = False
     """Texts end where the first end of text is."""
+    keep: bool = False
+    """Whether all frames are kept, for `stories`, and not only the last."""
 
     def __post_init__(self) -> None:
         self.rows: list[int] = []
@@ -49,7 +51,10 @@ class Watch:
         changed = frame.changed[: self.shown].cpu()
         t = frame.t[: self.shown].cpu().float().view(-1, *[1] * (tokens.ndim - 1))
         self._since = torch.where(changed, t.expand(tokens.shape), self._since)
-        self.frames.append(tokens)
+        if not self.keep:
+            self.frames.clear()
+            self.times.clear()
+        self.frames.append(tokens.clone())  # on a CPU these are a view, which would hold the whole batch
         self.times.append(float(frame.t.max()))
 
     def stories(self) -> list[Story]:

@@ -62,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not _out_of_memory(failure):
             raise
         return terminal.complain(f"the memory does not suffice: {str(failure).splitlines()[0]}; ask for less at once")
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(next((word for word in stop.args if isinstance(word, str)), "stopped"), file=sys.stderr)
         return 130
 
 

@@ -26,6 +26,15 @@ def bar(console: Console, name: str, *columns: ProgressColumn | str) -> Iterator
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
+@contextmanager
+def keeping(kept: str) -> Iterator[None]:
+    """Whoever presses Ctrl-C is told what is kept, and that the work goes on from there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; {kept}: the same command goes on") from None
+
+
 def lines(name: str, clock: Callable[[], float] = time.monotonic) -> Show:
     """A line of stderr at most every so many seconds: quick work stays silent."""
     start = last = clock()

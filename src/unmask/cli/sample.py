@@ -19,6 +19,7 @@ from unmask.mistakes import extra, fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
 from unmask.run.previews import grid_of, is_picture, png
+from unmask.sampling import Frame
 from unmask.sampling.frame import together
 
 from .live import Watch, until_end, watched
@@ -26,6 +27,8 @@ from .progress import bar, silent
 
 _ANIMATED = 16
 """Samples in an animation, and at most so many in the live view."""
+_OFTEN = 0.5
+"""Seconds between two looks at how far a batch is."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,18 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     out = wanted.out or (Path("samples.png") if picture and not wanted.as_json else None)
     check_files(out)
     start = time.perf_counter()
-    animated = _ANIMATED if wanted.gif or wanted.html else 1 if picture else 4
-    watch = Watch(model.vocabulary, model.process.mask_id, picture, animated, wanted.trim)
+    keep = wanted.gif is not None or wanted.html is not None
+    watch = Watch(
+        model.vocabulary, model.process.mask_id, picture, _ANIMATED if keep else 1 if picture else 4, wanted.trim, keep
+    )
     rows, calls = _filled(model, x, sampling, watch, console)
     seconds = time.perf_counter() - start
     texts = [_text(model, row, wanted.trim) for row in rows]
     cost = {"samples": len(rows), "network_calls_per_sample": calls / len(rows), "seconds": round(seconds, 3)}
     if out is not None:
         _write(out, rows, texts)
+        if model.rows and out.suffix in ("", ".txt") and any("\n" in text for text in texts):
+            print(f"{out} has samples of several lines: a .json keeps them apart, for unmask check", file=sys.stderr)
     for path, write in ((wanted.gif, write_gif), (wanted.html, _write_page)):
         if path is not None:
             write(path, watch.stories())
@@ -104,13 +111,22 @@ def _filled(
     live = console.is_terminal and not console.quiet and len(batches) == 1
     with nullcontext(silent) if live else bar(console, "sampling") as show:
         for number, index in enumerate(batches):
-            frames = model.frames(torch.stack([x[i] for i in index]), sampling, torch.tensor(index))
-            for frame in watched(frames, watch, console, live) if number == 0 else frames:
-                last = frame
+            given = torch.stack([x[i] for i in index])
+            frames, told = model.frames(given, sampling, torch.tensor(index)), time.monotonic()
+            for last in watched(frames, watch, console, live) if number == 0 else frames:
+                if time.monotonic() - told > _OFTEN:  # to count what is masked waits for the device
+                    show(len(result) + len(index) * _revealed(given, last, watch.mask_id), len(x))
+                    told = time.monotonic()
             calls += last.calls
             result |= dict(zip(index, last.tokens.cpu().numpy(), strict=True))
             show(len(result), len(x))
     return [result[i] for i in range(len(x))], calls
+
+
+def _revealed(given: Tensor, frame: Frame, mask_id: int) -> float:
+    """The part of what was masked that is not any more."""
+    before, now = ((tokens == mask_id).sum().item() for tokens in (given, frame.tokens))
+    return 1 - now / max(1, before)
 
 
 def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:
@@ -162,12 +178,13 @@ def _write_page(path: Path, stories: Any) -> None:
 
 
 def picture_prompt(model: Model, image: Path, mask: Path) -> Tensor:
-    """An image whose masked part (white in the mask) is to be drawn."""
-    pixels, hidden = _pixels(image, model.facts.shape), _pixels(mask, model.facts.shape[:2])
+    """An image whose masked part (white in the mask) is to be drawn; a row of other data comes as an array too."""
+    shape, top = model.facts.shape, model.vocabulary.size - 1
+    pixels, hidden = _pixels(image, shape, top), _pixels(mask, shape[:2], 255)
     row = torch.from_numpy(pixels.astype(np.int64))
     where = torch.from_numpy(hidden > (127 if hidden.max() > 1 else 0))  # white, or 1, or true
     require(bool(where.any()), "nothing is masked", got=mask, allowed="some white pixels", do="paint what to fill")
-    where = where if row.ndim == 2 else where[..., None].expand(row.shape)
+    where = where if where.ndim == row.ndim else where[..., None].expand(row.shape)
     return row.masked_fill(where, model.process.mask_id)
 
 
@@ -179,18 +196,18 @@ def _array(path: Path) -> np.ndarray[Any, Any]:
         fail(f"{path} is not an array file", got="another file", allowed="a .npy", do="save it with numpy")
 
 
-def _pixels(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """A picture, or an array in a .npy file, of this shape."""
+def _pixels(path: Path, shape: tuple[int, ...], top: int) -> np.ndarray[Any, Any]:
+    """A picture, or an array in a .npy file, of this shape, with values up to this one."""
     found = _array(path) if path.suffix == ".npy" else np.asarray(read_picture(path, grey=len(shape) == 2))
     require(
         found.shape == shape,
-        f"{path} has another size than the model's pictures",
+        f"{path} has another size than the model's rows",
         got="×".join(map(str, found.shape)),
         allowed="×".join(map(str, shape)),
         do="resize it",
     )
     low, high = found.min(), found.max()
-    whole = found.dtype.kind in "biu" and low >= 0 and high <= 255
-    got, allowed = f"{found.dtype} {low}..{high}", "whole numbers 0..255"
-    require(whole, f"{path} holds no pixels", got=got, allowed=allowed, do="scale it")
+    whole = found.dtype.kind in "biu" and low >= 0 and high <= top
+    got, allowed = f"{found.dtype} {low}..{high}", f"whole numbers 0..{top}"
+    require(whole, f"{path} holds other values than the model's", got=got, allowed=allowed, do="scale it")
     return found

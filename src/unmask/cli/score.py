@@ -2,12 +2,13 @@
 
 import html
 import json
+import sys
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from unmask.files import check_files, read_text, written_whole
+from unmask.files import check_files, read_text, standard, written_whole
 from unmask.run import load
 from unmask.run.scored import Scored, scored
 
@@ -19,14 +20,14 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
     """Score a text, or the text of a file."""
     check_files(page)
     model = load(name)
-    content = read_text(Path(text)) if len(text) < 4096 and Path(text).is_file() else text
+    content = _content(text)
     found = scored(model, content, draws=draws, repeats=repeats, seed=seed)
     total, hottest = found.total, sorted(found.spans, key=lambda span: -span[1])[:5]
     if page is not None:
         with written_whole(page, "w") as file:
             file.write(heat_page(found))
     if as_json:
-        print(json.dumps(found.document()))
+        print(json.dumps(standard(found.document())))
         return 0
     console = Console()
     console.print(heat(found, console.is_terminal))
@@ -36,6 +37,15 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
         highlight=False,
     )
     return 0
+
+
+def _content(text: str) -> str:
+    """Of the file of this name, if there is one; what looks like a name and is none is said to be taken for a text."""
+    if len(text) < 4096 and Path(text).is_file():
+        return read_text(Path(text))
+    if not text.split()[1:] and (Path(text).suffix[1:].isalpha() or "/" in text):
+        print(f"there is no file {text}: this is the score of these words", file=sys.stderr)
+    return text
 
 
 def heat(found: Scored, colours: bool) -> Text:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from unmask.evaluation import SETS, find_text
 from unmask.evaluation.sets import Text
+from unmask.files import standard
 from unmask.mistakes import require
 from unmask.run import find
 from unmask.run.evaluate import Evaluation
@@ -62,7 +63,7 @@ def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found
 def _print_json(document: Found, console: Console) -> None:
     """Instead of what a quiet console would say."""
     if console.quiet:
-        print(json.dumps(document))
+        print(json.dumps(standard(document)))
 
 
 def _say(console: Console, *lines: str) -> None:

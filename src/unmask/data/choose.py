@@ -73,7 +73,7 @@ def alphabet(source: Source, workers: int) -> str:
 def _characters(part: Part) -> set[str]:
     found: set[str] = set()
     for piece in part.pieces():
-        found.update(as_text(piece.content))
+        found.update(as_text(piece.content, piece.place))
     return found
 
 
@@ -83,7 +83,7 @@ def _sample(source: Source) -> Iterator[str]:
     for part in parts:
         taken = 0
         for piece in part.pieces():
-            text = as_text(piece.content)
+            text = as_text(piece.content, piece.place)
             yield from _short(text)
             taken += len(text)
             if taken >= share:

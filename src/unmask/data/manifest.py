@@ -17,6 +17,8 @@ from ..mistakes import fail
 
 VERSION = 1
 FILE = "manifest.json"
+MOST_TOKENS = 1 << 24
+"""Of a row."""
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,15 @@ from ..mistakes import fail
 from .choose import choose_vocabulary
 from .files import glimpse
 from .gather import TALLY, gather
-from .manifest import FILE, Manifest
+from .manifest import FILE, MOST_TOKENS, Manifest
 from .order import mix
 from .sources import NOTHING, Part, Piece, Reading, Source, find_source
 from .vocabulary import Vocabulary
 from .vocabulary import load as load_vocabulary
 
 WORK = ".preparing"
+FINGERPRINT = "files"
+"""The field of a plan that says which files it was made for."""
 _OTHER = {"holds": "holds other prepared data", "same": "the same plan"}
 _SHIFT = 24
 """Parts that one process encodes before a fresh one takes over: tokenizers never give back what they once held."""
@@ -68,8 +70,9 @@ class Plan:
             fail("the held-out shares are out of range", got=got, allowed="each >= 0, together < 1", do="lower them")
         if not 0 <= self.seed < 2**64:
             fail("seed is out of range", got=self.seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
-        if self.length is not None and self.length < 1:
-            fail("the length is not positive", got=self.length, allowed="an integer >= 1", do="pass the tokens per row")
+        if self.length is not None and not 1 <= self.length <= MOST_TOKENS:
+            allowed, do = f"1..{MOST_TOKENS:,}", "pass the tokens per row"
+            fail("the length is out of range", got=self.length, allowed=allowed, do=do)
 
     def shares(self, source: Source) -> dict[str, float]:
         """What is held out, by the name of the split."""
@@ -92,7 +95,7 @@ class Plan:
             **{"valid": 0.0, "test": 0.0} | self.shares(source),
             **reading,
             "rows": rows,
-            "files": hashlib.blake2b(files.encode(), digest_size=8).hexdigest(),
+            FINGERPRINT: hashlib.blake2b(files.encode(), digest_size=8).hexdigest(),
         }
 
 
@@ -144,10 +147,17 @@ def prepare(
     document = plan.to_json(source, rows)
     if (out / FILE).exists():
         manifest = Manifest.load(out)
-        check_same(out, manifest.plan, document, **_OTHER)
+        _check_plan(out, manifest.plan, document)
         return manifest
     with alone(out):
         return _prepared(plan, source, rows, document, out, workers, progress)
+
+
+def _check_plan(out: Path, there: dict[str, Any], plan: dict[str, Any]) -> None:
+    """The fingerprint of the files depends on how they are read: it is looked at where all else is as it was."""
+    for unseen in (FINGERPRINT, None):
+        old, new = ({key: value for key, value in one.items() if key != unseen} for one in (there, plan))
+        check_same(out, old, new, **_OTHER)
 
 
 def _prepared(
@@ -236,7 +246,7 @@ def _encode(job: _Job) -> None:
     tallies: dict[str, _Tally] = {}
     outputs: dict[str, BinaryIO] = {}
     shapes: set[tuple[int, ...]] = set()
-    dropped, empty, split, number = 0, 0, "", -1
+    dropped, empty, split, number, piece = 0, 0, "", -1, NOTHING
     try:
         for number, piece, starts in _numbered(job.part):
             if piece is NOTHING:
@@ -269,7 +279,8 @@ def _encode(job: _Job) -> None:
                 tally.lengths.append(ids.size)
                 tally.labels.append(piece.label)
     except ValueError as mistake:
-        raise ValueError(f"{mistake} (document {number + 1} of part {job.number + 1})") from None
+        numbered = f"document {number + 1} of part {job.number + 1}"
+        raise ValueError(f"{mistake} ({numbered if piece.place == NOTHING.place else piece.place})") from None
     finally:
         with named(job.folder):
             for file in outputs.values():

@@ -121,7 +121,7 @@ class Characters(Vocabulary):
                 f"the character {text[place]!r} is not in the vocabulary",
                 got=f"it at position {place} of {shortened(text[max(0, place - 20) :])!r}",
                 allowed=f"the {len(self.symbols)} characters {shortened(self.symbols)!r}",
-                do="clean the text, or choose characters from the data, bytes or bpe",
+                do="clean the text, or prepare the data with characters from all of it, bytes or bpe",
             )
         return ids.astype(self.dtype)
 
@@ -176,12 +176,7 @@ class Integers(Vocabulary):
 
     def encode(self, content: Content) -> Ids:
         if isinstance(content, str | bytes):
-            fail(
-                "text met a vocabulary of integers",
-                got="text",
-                allowed="integers",
-                do="choose characters, bytes or bpe",
-            )
+            content = _numbers(as_text(content))
         if not np.issubdtype(content.dtype, np.integer):
             fail("the values are not integers", got=content.dtype, allowed="an integer array", do="convert it first")
         if content.size and not (content.min() >= 0 and content.max() < self.size):
@@ -198,6 +193,16 @@ class Integers(Vocabulary):
 
     def __repr__(self) -> str:
         return f"integers 0..{self.size - 1}"
+
+
+def _numbers(text: str) -> NDArray[np.int64]:
+    """Of a text as `Integers` writes it: 3 4 5."""
+    words = text.split()
+    strange = next((word for word in words if not (word.isascii() and word.isdigit() and len(word) < 19)), None)
+    if strange is not None:
+        got, do = repr(shortened(strange)), "write numbers, or prepare text with characters, bytes or bpe"
+        fail("text met a vocabulary of integers", got=got, allowed="numbers with spaces between them", do=do)
+    return np.array(words, dtype=np.int64)
 
 
 class Subwords(Vocabulary):
@@ -360,8 +365,8 @@ def load(path: Path) -> Vocabulary:
         fail(f"{path} is damaged", got=repr(error), allowed="a vocabulary of unmask", do="get the file again")
 
 
-def as_text(content: Content) -> str:
-    """Text of a document; bytes must be UTF-8."""
+def as_text(content: Content, place: str = "the text") -> str:
+    """Text of a document; bytes must be UTF-8. place: what holds it, for what is said if they are not."""
     if isinstance(content, str):
         return content
     if isinstance(content, bytes):
@@ -369,7 +374,7 @@ def as_text(content: Content) -> str:
             return content.decode("utf-8")
         except UnicodeDecodeError as error:
             fail(
-                "the text is not UTF-8",
+                f"{place} is not UTF-8",
                 got=f"byte 0x{content[error.start]:02x} after {shortened(content[: error.start].decode()[-20:])!r}",
                 allowed="UTF-8",
                 do="convert the file (iconv -t UTF-8), or use the vocabulary bytes",

@@ -26,7 +26,7 @@ from ..data import Dataset, Split
 from ..data.order import Indices
 from ..data.vocabulary import Integers
 from ..evaluation import Figure, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
-from ..files import fingerprint, write_json, written_whole
+from ..files import fingerprint, standard, write_json, written_whole
 from ..mistakes import require
 from ..training import charge_chunks
 from ..training.loss import LOGITS
@@ -143,7 +143,7 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
     name = of_some(name, len(rows), len(split))
     result = Result(name, settings, scores, per_unit(scores, scores.tokens), units, len(split))
     if world.first:
-        write_json(run.results / EVALS / f"{name}.json", result.document())
+        write_json(run.results / EVALS / f"{name}.json", standard(result.document()))
     return result
 
 
@@ -208,13 +208,13 @@ def _estimator(run: ModelFolder, model: Model, wanted: Evaluation) -> Estimator:
 def split_of(run: ModelFolder, model: Model, wanted: Evaluation) -> Split:
     """The data to measure; it must have the model's vocabulary."""
     dataset = dataset_of(run, wanted.data)
-    same = dataset.vocabulary.to_json() == model.vocabulary.to_json()
+    same, own = dataset.vocabulary == model.vocabulary, repr(model.vocabulary)
     require(
         same,
         "the data has another vocabulary than the model",
         got=repr(dataset.vocabulary),
-        allowed=repr(model.vocabulary),
-        do="prepare it with the model's vocabulary",
+        allowed=f"the model's own {own}" if repr(dataset.vocabulary) == own else own,
+        do=f"prepare it with --vocabulary {run.folder}",
     )
     return rows_of(dataset, model.facts, wanted.split)
 

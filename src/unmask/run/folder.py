@@ -27,6 +27,7 @@ import numpy as np
 
 from ..configs import from_json, to_json
 from ..data import Dataset
+from ..data.manifest import MOST_TOKENS
 from ..data.vocabulary import Vocabulary
 from ..data.vocabulary import load as load_vocabulary
 from ..files import claim, digest, read_json, write_json, written_whole
@@ -40,8 +41,6 @@ from .weights import Tensors
 CONFIG, VOCABULARY, FACTS, METRICS = "config.json", "vocabulary.json", "data.json", "metrics.jsonl"
 SAMPLES, CHECKPOINTS, EVALS = "samples", "checkpoints", "evals"
 WEIGHTS, CARD = "model.safetensors", "README.md"
-MOST_TOKENS = 1 << 24
-"""Of a row."""
 
 
 @dataclass(frozen=True)

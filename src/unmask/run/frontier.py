@@ -18,7 +18,7 @@ import torch
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Scores, Sequences, per_unit, perplexity, score
 from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
-from ..files import fingerprint, write_json, written_whole
+from ..files import fingerprint, standard, write_json, written_whole
 from ..mistakes import extra, require
 from ..sampling import find, fitting, options_of
 from ..sampling.frame import together
@@ -186,7 +186,7 @@ def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
 
 def _write(folder: Path, wanted: Frontier, points: Sequence[Point], about: dict[str, Any]) -> None:
     document = {"wanted": asdict(wanted), **about, "points": [asdict(point) for point in points]}
-    write_json(folder / "frontier.json", document)
+    write_json(folder / "frontier.json", standard(document))
     with written_whole(folder / "frontier.md", "w") as file:
         file.write(markdown(points) + "\n")
 

@@ -102,7 +102,8 @@ def _some(document: Document, what: str) -> str:
 
 
 def _bits(figure: Document) -> str:
-    return f"{figure['mean']:.4f} ± {figure['error']:.4f} bits per token"
+    error = "" if figure["error"] is None else f" ± {figure['error']:.4f}"
+    return f"{figure['mean']:.4f}{error} bits per token"
 
 
 SENTENCES: dict[str, Callable[[Document], str]] = {

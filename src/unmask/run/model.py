@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..core import Estimator, Process, Streams, fitting_grid
 from ..core.device import best_device, mixed, usable
+from ..data.manifest import MOST_TOKENS
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Sequences, score
 from ..evaluation.likelihood import DEFAULT, Fit, Taken
@@ -193,7 +194,8 @@ class Model:
         require(count >= 1, "the number of samples is not positive", got=count, allowed=">= 1", do="ask for one")
         shape = self.facts.shape
         if length is not None:
-            require(length >= 1, "the length is not positive", got=length, allowed=">= 1", do="raise it")
+            good, allowed = 1 <= length <= MOST_TOKENS, f"1..{MOST_TOKENS:,}"
+            require(good, "the length is out of range", got=length, allowed=allowed, do="ask for another")
             require(
                 not self.rows,
                 "this model has no free length",

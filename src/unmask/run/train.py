@@ -73,9 +73,15 @@ def held_out(dataset: Dataset, length: int | None = None) -> tuple[Split | None,
         except ValueError:  # shorter than one sequence
             why.append(f"{name} is shorter than one sequence ({dataset.manifest.splits[name].tokens:,} tokens)")
             continue
-        do = "prepare the data with --valid 0.05 or more to keep test for the end"
+        do = f"{_more(dataset)} to keep test for the end"
         return split, f"training is watched on {name}, since {why[0]}; {do}" if why else None
-    return None, f"training is not watched, since {' and '.join(why)}; prepare the data with --valid 0.05 or more"
+    return None, f"training is not watched, since {' and '.join(why)}; {_more(dataset)}"
+
+
+def _more(dataset: Dataset) -> str:
+    """What to do for a split to watch training on."""
+    there = "valid" in dataset.splits
+    return f"prepare the data with {'a larger --valid or a smaller --length' if there else '--valid 0.05 or more'}"
 
 
 def train(

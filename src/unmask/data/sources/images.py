@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mistakes import extra, fail
+from ...mistakes import extra, fail, require
 from .. import files
 from .arrays import Stored, arrays
 from .source import Part, Piece, Source
@@ -49,12 +49,15 @@ def read_picture(path: Path, grey: bool) -> Any:
     image = extra("PIL.Image", "images", "reading pictures")
     try:
         with image.open(path) as opened:
-            return opened.convert("L" if grey else "RGB")
+            mode, picture = opened.mode, opened.convert("L" if grey else "RGB")
     except image.UnidentifiedImageError:
         got = "another kind of file"
         fail(f"{path} is not a readable image", got=got, allowed="an image file", do="remove or replace it")
     except (OSError, ValueError) as error:
         fail(f"{path} is not a readable image", got=error, allowed="an image file", do="remove or replace it")
+    good, do = mode[0] not in "IF", "scale it to 0..255 first: what is more would be cut off"
+    require(good, f"{path} has more than 256 levels", got=f"mode {mode}", allowed="8 bits per channel", do=do)
+    return picture
 
 
 def square(picture: Any, size: int) -> Any:

@@ -18,6 +18,8 @@ class Piece:
     content: Content
     label: int | str | None = None
     ends: bool = True
+    place: str = "the text"
+    """What holds it, for what is said when it cannot be read."""
 
 
 NOTHING = Piece("")

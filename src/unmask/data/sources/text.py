@@ -38,18 +38,18 @@ class TextPart(_Range):
 
     def pieces(self) -> Iterator[Piece]:
         blocks = files.read_range(self.path, self.start, self.stop, files.after_space, self.within)
-        yield from _running_text(blocks, ends=self.last)
+        yield from _running_text(blocks, self.path, ends=self.last)
 
 
-def _running_text(blocks: Iterable[bytes], ends: bool) -> Iterator[Piece]:
+def _running_text(blocks: Iterable[bytes], path: Path, ends: bool) -> Iterator[Piece]:
     """Pieces that go on one in another; the last one ends the document if `ends`."""
     waiting = b""
     for block in blocks:
         if waiting:
-            yield Piece(waiting, ends=False)
+            yield Piece(waiting, ends=False, place=str(path))
         waiting = block
     if waiting:
-        yield Piece(waiting, ends=ends)
+        yield Piece(waiting, ends=ends, place=str(path))
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class FilesPart:
 
     def pieces(self) -> Iterator[Piece]:
         for path in self.paths:
-            yield from _running_text(files.read_range(path, 0, -1, files.after_space), ends=True)
+            yield from _running_text(files.read_range(path, 0, -1, files.after_space), path, ends=True)
 
 
 @dataclass(frozen=True)
