@@ -430,7 +430,7 @@ def test_images_have_a_side():
         (lambda d: write(d / "a.txt", b""), {}, "holds no tokens"),
         (lambda d: write(d / "a.txt", b"caf\xe9 " * 50), {}, "a.txt is not UTF-8: got byte 0xe9"),
         (several_texts, {}, "b.txt is not UTF-8: got byte 0xe9"),
-        (several_texts, {"vocabulary": "alphabet:abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
+        (several_texts, {"vocabulary": "alphabet: abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
         (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed is 8 bits per channel"),
         (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),

@@ -80,6 +80,7 @@ def test_the_seed_decides(client):
         {},
         {"n": 3},
         {"stop": "bB"},
+        {"stop": ["A", "B", "C", "D"], "n": 3},
         {"suffix": "dD"},
         {"stop": ["bBx", "Bb", "cCc"]},
         {"echo": True},

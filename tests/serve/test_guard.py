@@ -82,9 +82,33 @@ _OBJECT = "the body is not a JSON object: send one, with Content-Type: applicati
         "null": (b"null", _OBJECT),
         "string": (b'"text"', _OBJECT),
         "not UTF-8": (b"\xff\xfe", "the body is not JSON: Expecting value at character 0"),
-        "wrong kind": (b'{"model": "letters", "prompt": {"a": 1}}', "prompt: Input should be a valid string"),
-        "wrong item": (b'{"model": "letters", "stop": ["a", 1]}', "stop.1: Input should be a valid string"),
-        "deep": (b"[" * 100_000, "There was an error parsing the body"),
+        "wrong kind": (
+            b'{"model": "letters", "prompt": {"a": 1}}',
+            "prompt: got {'a': 1}, allowed is a valid string; /docs says what each field takes",
+        ),
+        "wrong item": (
+            b'{"model": "letters", "stop": ["a", 1]}',
+            "stop.1: got 1, allowed is a valid string; /docs says what each field takes",
+        ),
+        "strange and missing": (
+            b'{"prompts": "a", "temperature": NaN}',
+            "temperature: got nan, allowed is less than or equal to 100; model: it is missing; "
+            "prompts: there is no such field; /docs says what each field takes",
+        ),
+        "no text as a name": (
+            b'{"model": "letters", "\\ud800": 1}',
+            "a field has a name that is no text: got '\\ud800'; /docs lists the fields",
+        ),
+        "deep": (
+            b"[" * 100_000,
+            "the body is not JSON: got maximum recursion depth exceeded while decoding a JSON array from a "
+            "unicode stri…; send a JSON object in UTF-8",
+        ),
+        "broken in its middle": (
+            b'{"model": "\xff"}',
+            "the body is not JSON: got 'utf-8' codec can't decode byte 0xff in position 11: invalid start byte; "
+            "send a JSON object in UTF-8",
+        ),
     }.values(),
 )
 def test_malformed_bodies(address, body, says):
@@ -124,9 +148,12 @@ def test_oversized_bodies(address):
     ("body", "says"),
     [
         ({"prompt": [""] * 100_000, "max_tokens": 2048}, "too many samples: got 100000, allowed is at most 16"),
-        ({"prompt": [{}] * 200_000}, "prompt.0: Input should be a valid string"),
-        ({"stop": ["b"] * 200_000}, "stop: List should have at most 4 items"),
-        ({"stop": "b" * 200_000, "stream": True}, "stop: String should have at most 256 characters"),
+        ({"prompt": [{}] * 200_000}, "prompt.0: got {}, allowed is a valid string"),
+        (
+            {"stop": ["b"] * 200_000},
+            "stop: got ['b', 'b', 'b', 'b', 'b', 'b', ...], list should have at most 4",
+        ),
+        ({"stop": "b" * 200_000, "stream": True}, "stop: got 'bbbbbbbbbbbb...bbbbbbbbbbbbb', string should"),
     ],
     ids=["prompts", "wrong prompts", "stops", "a long stop"],
 )

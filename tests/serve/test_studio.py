@@ -291,6 +291,24 @@ def test_escape_stops_and_keeps_what_was_revealed(watched):
     expect(watched.page.locator("#error")).to_be_hidden()
 
 
+def test_numbers_that_cannot_be_sent_as_they_are_are_refused(watched):
+    """A browser would round a large seed to another; and no variants are not one."""
+    watched.refusals = True
+    tab, error = watched.open(model="letters"), watched.page.locator("#error")
+    write(tab)
+    board(tab, 0, 2)
+    for label, wrong, right, said in (
+        ("Seed", "9007199254740993", "3", "this seed is too large for a browser: got 9007199254740993, allowed is"),
+        ("Variants", "0", "1", "n: got 0, allowed is greater than or equal to 1"),
+    ):
+        tab.get_by_label(label, exact=True).fill(wrong)
+        tab.get_by_label("Text", exact=True).press("Control+Enter")
+        expect(error).to_contain_text(said)
+        tab.get_by_label(label, exact=True).fill(right)
+    run(tab)
+    expect(error).to_be_hidden()
+
+
 def test_a_character_of_several_tokens_stands_with_its_last_one(watched):
     tab = watched.open("surprise", model="subwords")
     tab.get_by_label("Text", exact=True).fill("é")

@@ -115,5 +115,10 @@ def _add_errors(app: FastAPI) -> None:
         return JSONResponse(errors.error(errors.malformed(mistake.errors())), 400)
 
     @app.exception_handler(HTTPException)
-    async def other(_: Request, mistake: HTTPException) -> JSONResponse:
-        return JSONResponse(errors.error(str(mistake.detail)), mistake.status_code, mistake.headers)
+    async def other(request: Request, mistake: HTTPException) -> JSONResponse:
+        status, said = mistake.status_code, str(mistake.detail)
+        if status == 400 and mistake.__cause__ is not None:
+            said = errors.unreadable(mistake.__cause__)
+        elif status in (404, 405):
+            said = errors.missed(status, request.method, request.url.path)
+        return JSONResponse(errors.error(said), status, mistake.headers)

@@ -48,20 +48,27 @@ class Growing:
         found = row[self.gap]
         hidden = np.flatnonzero(found == self.served.model.process.mask_id)
         known = found[: hidden[0]] if len(hidden) else found
-        self.tokens = len(known)
         eos = self.served.model.vocabulary.eos_id
         ends = np.flatnonzero(known == (-1 if eos is None else eos))
         if len(ends):
             known, self.finished = known[: ends[0]], "stop"
+        self.tokens = len(known)
         text = self.served.model.vocabulary.decode(known)
-        self.text = text[1:] if self.drop_space and text.startswith(" ") else text
+        dropped = self.drop_space and text.startswith(" ")
+        self.text = text[1:] if dropped else text
         places = (self.text.find(stop, self.sent) for stop in self.stops)  # what was sent holds no part of any
         cut = min((place for place in places if place >= 0), default=None)
         if cut is not None:
             self.text, self.finished = self.text[:cut], "stop"
+            self.tokens = self._spent(known, cut + dropped)
         if last and self.finished is None:
             self.finished = "length"
         return self._fresh(whole=self.finished is not None)
+
+    def _spent(self, known: NDArray[np.int64], length: int) -> int:
+        """How many of the tokens hold so many characters: those that are given back, in one piece or as a stream."""
+        decode = self.served.model.vocabulary.decode
+        return next(n for n in range(len(known) + 1) if len(decode(known[:n])) >= length)
 
     def _fresh(self, whole: bool) -> str:
         end = len(self.text)

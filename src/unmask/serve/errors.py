@@ -1,8 +1,10 @@
 """What went wrong, as OpenAI's clients read it: a status and one line."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..data.vocabulary import shortened
 from .batcher import StoppedError
 from .engine import BusyError
 from .served import UnknownModelError
@@ -34,14 +36,39 @@ def malformed(found: Sequence[Any]) -> str:
     first = found[0]
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-    if first["loc"] == ("body",):
+    if first["type"] == "string_unicode" and len(first["loc"]) == 1:
+        return f"a field has a name that is no text: got {first['input']!r}; /docs lists the fields"
+    if len(first["loc"]) == 1:
         return "the body is not a JSON object: send one, with Content-Type: application/json"
     nearest: dict[Any, Any] = {}
     for one in found:
         field = one["loc"][1]
         if field not in nearest or _nearness(one) > _nearness(nearest[field]):
             nearest[field] = one
-    return "; ".join(f"{_place(one['loc'][1:])}: {one['msg']}" for one in list(nearest.values())[:3])
+    return "; ".join([*(_said(one) for one in list(nearest.values())[:3]), "/docs says what each field takes"])
+
+
+def unreadable(mistake: BaseException | None) -> str:
+    """For a body that could not even be taken for JSON: nested without end, not UTF-8, an endless number."""
+    return f"the body is not JSON: got {shortened(' '.join(str(mistake).split()), 80)}; send a JSON object in UTF-8"
+
+
+def missed(status: int, method: str, path: str) -> str:
+    """For what is not served, or not in this way."""
+    what = f"nothing is at {shortened(path)}" if status == 404 else f"{shortened(path)} takes no {method}"
+    return f"{what}; /docs lists what there is"
+
+
+def _said(one: Any) -> str:
+    """Of one field: what was got and what is allowed."""
+    place, allowed = _place(one["loc"][1:]), one["msg"].replace("Input should be ", "allowed is ", 1)
+    match one["type"]:
+        case "extra_forbidden":
+            return f"{place}: there is no such field"
+        case "missing":
+            return f"{place}: it is missing"
+    got = reprlib.repr(one["input"])  # quick and short whatever it is
+    return f"{place}: got {got}, {allowed[0].lower()}{allowed[1:]}"
 
 
 def _nearness(one: Any) -> tuple[bool, int]:

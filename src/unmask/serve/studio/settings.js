@@ -1,5 +1,6 @@
 /** How to sample: a form that knows the model. */
 
+import { Refused } from "./api.js";
 import { button, field, make } from "./dom.js";
 import { icon } from "./icons.js";
 
@@ -79,7 +80,7 @@ export class Settings {
   }
 
   get n() {
-    return Math.max(1, Number(this.variants.value) || 1);
+    return Number(this.variants.value || 1);
   }
 
   get class() {
@@ -89,6 +90,9 @@ export class Settings {
   /** As the server takes it. */
   body() {
     const given = (input) => (input.value.trim() === "" || input.disabled ? undefined : Number(input.value));
+    if (given(this.seed) > Number.MAX_SAFE_INTEGER) {
+      throw new Refused(`this seed is too large for a browser: got ${this.seed.value}, allowed is at most ${Number.MAX_SAFE_INTEGER}; ask the API for it`);
+    }
     return {
       model: this.model.id,
       sampler: this.sampler.value,
