@@ -42,11 +42,12 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """What the system says of writing, of a full disk mostly, names no file: say which it was."""
+    """What the system says of writing, of a full disk mostly, names no file or a hidden one: say which it was."""
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:
+        nameless = error.filename is None or _is_partial(Path(str(error.filename)), path)
+        if nameless and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 

@@ -52,6 +52,7 @@ def prepare_with_bar(plan: Plan, out: Path, workers: int | None, console: Consol
 
 def show_info(folder: Path, examples: int, as_json: bool) -> None:
     """A table of the splits, a histogram of lengths where rows differ, and a few examples."""
+    require(examples >= 0, "the number of examples is negative", got=examples, allowed=">= 0", do="ask for some or 0")
     dataset = Dataset(folder)
     manifest = dataset.manifest
     if as_json:

@@ -20,7 +20,7 @@ def one_line() -> Iterator[None]:
 
 
 def _unboxed(text: str) -> str:
-    """The sections of a box on one line, its title, rules and closing hint left out."""
+    """The sections of a box on one line, its title, rules and closing hint left out; in our words where we have some."""
     sections = [""]
     for line in text.splitlines():
         line = line.strip("│| ")
@@ -29,6 +29,34 @@ def _unboxed(text: str) -> str:
         else:
             sections[-1] += f" {line}"
     said = (re.sub(r"\s+", " ", section).strip() for section in sections)
-    return "; ".join(
-        [part for part in said if part and not part.startswith("For full helptext")] + ["see unmask --help"]
-    )
+    whole = "; ".join([part for part in said if part and not part.startswith("For full helptext")])
+    for pattern, words in _KNOWN.items():
+        if found := re.search(pattern, whole):
+            return words.format(**found.groupdict())
+    return f"{whole}; see unmask --help"
+
+
+_KNOWN = {
+    r"Error parsing (?P<flag>[^:]+):.*invalid literal for int\(\) with base 10: (?P<got>'.*?')": (
+        "{flag} is not a whole number: got {got}, allowed is a whole number; for example 8"
+    ),
+    r"Error parsing (?P<flag>[^:]+):.*could not convert string to float: (?P<got>'.*?')": (
+        "{flag} is not a number: got {got}, allowed is a number; for example 0.5"
+    ),
+    r"invalid choice (?P<got>'.*?') for argument '(?P<flag>.*?)'\. Expected one of \((?P<allowed>.*?),?\)": (
+        "{flag} is none of what is known: got {got}, allowed is {allowed}; name one of them"
+    ),
+    r"Missing value for argument '(?P<flag>.*?)'": (
+        "{flag} has no value: got nothing after it, allowed is a value; see unmask --help"
+    ),
+    r"Unrecognized options: (?P<got>[^;]*); Available subcommands: (?P<allowed>[^;]*)": (
+        "unknown command: got {got}, allowed is {allowed}; see unmask --help"
+    ),
+    r"Unrecognized options: (?P<got>[^;]*); Perhaps you meant: (?P<near>--[\w-]+)": (
+        "unknown words: got {got}, allowed is what unmask --help lists; did you mean {near}?"
+    ),
+    r"Unrecognized options: (?P<got>[^;]*)$": (
+        "unknown words: got {got}, allowed is what unmask --help lists; leave them out"
+    ),
+}
+"""What tyro says, and what we say."""
