@@ -20,7 +20,7 @@ def one_line() -> Iterator[None]:
 
 
 def _unboxed(text: str) -> str:
-    """The sections of a box on one line, its title, rules and closing hint left out; in our words where we have some."""
+    """The sections of a box on one line, its title, rules and closing hint left out; in our words if we have some."""
     sections = [""]
     for line in text.splitlines():
         line = line.strip("│| ")
