@@ -68,7 +68,7 @@ def _pixels(record: Result) -> Row:
 def _books(text: Result, counts: Result) -> Row:
     (own,) = (bound for bound in text["held_out"] if bound["steps"] is None)
     return (
-        "a book that a model of GPT-2's size has not read, after ten minutes on others",
+        "a model of GPT-2's size after ten minutes of books, on a book it has not read",
         _beside(own["bits_per_token"], counts["sets"]["held out"], "bits per token"),
         "a-gpt-2-of-books",
     )
