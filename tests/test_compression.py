@@ -95,6 +95,11 @@ def refused(capsys, *words):
     return said.err
 
 
+def with_header(header):
+    """A file that is nothing else."""
+    return b"unmask code 1\n" + len(header).to_bytes(4, "little") + header
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -113,6 +118,7 @@ def refused(capsys, *words):
         (lambda c: c.replace(b'"tokens": 186', b'"tokens":2e10'), "the header is damaged"),
         (lambda c: c.replace(b'"tokens": 186', b'"tokens":true'), "the header is damaged"),
         (lambda c: c.replace(b'"rows": 16', b'"rows":257'), "the header is damaged"),
+        (lambda _: with_header(b'{"model": ' + b"1" * 5000 + b"}"), "the header is damaged"),
         (lambda c: c.replace(b'"steps"', b'"stops"'), "the header is damaged"),
         (lambda c: c.replace(b'{"model"', b'["model"'), "the header is damaged"),
     ],
@@ -201,8 +207,9 @@ def test_a_text_is_read_with_as_many_threads_and_rows_as_it_was_written_with(let
 
 def test_a_file_does_not_decide_what_is_fetched(letters, file, capsys):
     made = compress(load(letters), str(letters), TEXT.encode())
-    for name in ("hub:someone/something", "nowhere/run\n\x1b[31m"):
+    for name in ("hub:someone/something", "nowhere/run\n\x1b[31m", "\x1b[31m\n" + "a" * 5000, "//host/share"):
         header = replace(made.header, model=name)
         file.with_name("b.unmask").write_bytes(Compressed(header, made.code).to_bytes())
-        assert f"the model that this file names is not here: got {name!r}" in refused(capsys, "decompress", "b.unmask")
+        said = f"the model that this file names is not here: got {name[:80]!r}"
+        assert said in refused(capsys, "decompress", "b.unmask")
     assert main(["decompress", "b.unmask", "--model", str(letters)]) == 0

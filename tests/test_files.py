@@ -1,5 +1,6 @@
 """Files that are whole or absent, and what is said of those that cannot be written before anything is done."""
 
+import errno
 import os
 import re
 import subprocess
@@ -89,6 +90,26 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path):
         folder.rmdir()
     assert (target / "a").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_cannot_be_put_back_is_kept(tmp_path, monkeypatch):
+    """Neither the new one nor the old one can take the name: the old one stays beside it."""
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "a").write_text("old")
+    rename, tried = Path.rename, []
+
+    def refused(path, name):
+        if name == target and tried:
+            raise PermissionError(errno.EACCES, "not allowed", str(name))
+        tried.append(name)
+        return rename(path, name)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(PermissionError), replaced_whole(target, ["a"]) as folder:
+        (folder / "a").write_text("new")
+    assert tried[0] == target
+    assert [path.read_text() for path in tmp_path.rglob("a")] == ["old"]
 
 
 def test_a_full_disk_is_said_with_the_file(small_disk):

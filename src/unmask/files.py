@@ -35,7 +35,8 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
+        with named(path):
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -161,9 +162,9 @@ def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
     """
     check_replaceable(folder, files)
     target = folder.resolve()
-    partial, old = _partial(target), _partial(target)
+    partial = _partial(target)
+    old = partial.with_suffix(".old")  # under this name nobody takes it for something unfinished
     partial.mkdir(parents=True)
-    _sweep(target)
     try:
         yield partial
         while not _moved(partial, target):  # another one has come there
@@ -171,12 +172,13 @@ def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
             with suppress(FileNotFoundError):
                 target.rename(old)
     except BaseException:
-        if old.exists():  # the new one could not take its place
-            _moved(old, target)
+        if old.exists() and not _moved(old, target):  # the new one could not take its place, but a third one could
+            remove(old)
         raise
     finally:
         remove(partial)
-        remove(old)
+    remove(old)
+    _sweep(target)
 
 
 def _moved(folder: Path, target: Path) -> bool:

@@ -230,7 +230,7 @@ def test_bad_input_is_one_line(letters, subwords, words, message, capsys, tmp_pa
 
 def test_what_a_program_reads_is_standard_json(letters, tmp_path, capsys):
     """The error of one sequence is not known: null, and not the NaN of Python, in what is printed and what is kept."""
-    run = shutil.copytree(letters, tmp_path / "run")
+    run = shutil.copytree(letters, tmp_path / "run", ignore=shutil.ignore_patterns("evals"))
     code, out, _ = command(capsys, "eval", run, "--sequences", 1, "--json")
     assert code == 0
     (kept,) = (run / "evals").glob("test-*.json")

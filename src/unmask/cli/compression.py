@@ -3,6 +3,7 @@
 import json
 import lzma
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,11 @@ def _check_other(file: Path, out: Path) -> None:
 def _here(name: str) -> str:
     """The model that a file names, if this machine has it: a file does not decide what is fetched."""
     do = "name it with --model: a model of the hub, or where it is by now"
-    here = name in shipped() or (not name.startswith(PREFIX) and Path(name).is_dir())
-    require(here, "the model that this file names is not here", got=repr(name), allowed="a model here", do=do)
+    here = name in shipped()
+    if not name.startswith((PREFIX, "\\\\", "//")):  # the hub, or another machine's disk
+        with suppress(OSError, ValueError):  # no name of a folder at all
+            here = here or Path(name).is_dir()
+    require(here, "the model that this file names is not here", got=repr(name[:80]), allowed="a model here", do=do)
     return name
 
 

@@ -137,9 +137,10 @@ def verdict(difference: Difference, first: str, second: str) -> str:
 
 def _measured(model: str, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
     what = "" if wanted.steps is None else f", {wanted.steps} steps"
-    kept = f"finished parts are kept in {find(model).results / EVALS}"
+    found = find(model)
+    kept = f"finished parts are kept in {found.results / EVALS}"
     with keeping(kept), bar(console, f"{model}: {wanted.split}{what}") as progress:
-        return evaluate(find(model), wanted, progress, world)
+        return evaluate(found, wanted, progress, world)
 
 
 def _show(results: Sequence[Result], console: Console) -> None:

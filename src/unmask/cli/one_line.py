@@ -32,8 +32,15 @@ def _unboxed(text: str) -> str:
     whole = "; ".join([part for part in said if part and not part.startswith("For full helptext")])
     for pattern, words in _KNOWN.items():
         if found := re.search(pattern, whole):
-            return words.format(**found.groupdict())
+            parts = found.groupdict()
+            return words.format(**parts | ({"allowed": _listed(parts["allowed"])} if "allowed" in parts else {}))
     return f"{whole}; see unmask --help"
+
+
+def _listed(words: str) -> str:
+    """Quoted words in order, without the one that no user needs; other words as they are."""
+    quoted = re.findall(r"'([^']*)'", words)
+    return ", ".join(sorted({word for word in quoted if word != "None"})) if quoted else words
 
 
 _KNOWN = {
@@ -43,6 +50,10 @@ _KNOWN = {
     r"Error parsing (?P<flag>[^:]+):.*could not convert string to float: (?P<got>'.*?')": (
         "{flag} is not a number: got {got}, allowed is a number; for example 0.5"
     ),
+    r"Error parsing (?P<flag>[^:]+): Could not find valid parse for arguments: \[(?P<got>.*?)\]": (
+        "{flag} cannot be that: got {got}, allowed is what unmask --help says of it; change it"
+    ),
+    r"Missing from [^:]+: (?P<flag>[^\s\[]+)": "{flag} is missing: got none, allowed is one; see unmask --help",
     r"invalid choice (?P<got>'.*?') for argument '(?P<flag>.*?)'\. Expected one of \((?P<allowed>.*?),?\)": (
         "{flag} is none of what is known: got {got}, allowed is {allowed}; name one of them"
     ),
@@ -55,7 +66,7 @@ _KNOWN = {
     r"Unrecognized options: (?P<got>[^;]*); Perhaps you meant: (?P<near>--[\w-]+)": (
         "unknown words: got {got}, allowed is what unmask --help lists; did you mean {near}?"
     ),
-    r"Unrecognized options: (?P<got>[^;]*)$": (
+    r"Unrecognized options: (?P<got>[^;]*)": (
         "unknown words: got {got}, allowed is what unmask --help lists; leave them out"
     ),
 }

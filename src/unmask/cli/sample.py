@@ -124,9 +124,9 @@ def _filled(
 
 
 def _revealed(given: Tensor, frame: Frame, mask_id: int) -> float:
-    """The part of what was masked that is not any more."""
+    """The part of what was masked that is not any more; by the time where nothing is masked before the end."""
     before, now = ((tokens == mask_id).sum().item() for tokens in (given, frame.tokens))
-    return 1 - now / max(1, before)
+    return 1 - (now / before if now else float(frame.t.mean()))
 
 
 def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:

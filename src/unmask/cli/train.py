@@ -20,7 +20,7 @@ from unmask import presets
 from unmask.configs import to_json
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
-from unmask.files import check_folder
+from unmask.files import check_folder, standard
 from unmask.mistakes import fail, nearest, require
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
@@ -77,7 +77,8 @@ def begun(out: Path | None) -> RunConfig | None:
     if out is None or not (out / CONFIG).exists():
         return None
     run = Run.open(out)
-    return replace(run.config, data=run.own_data)
+    moved = Path(run.own_data) != Path(run.config.data)
+    return replace(run.config, data=run.own_data) if moved else run.config
 
 
 def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
@@ -169,7 +170,8 @@ def run(
     if stopped is not None:
         return stopped
     if as_json and from_environment().first:
-        print(json.dumps({"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)}))
+        last = {"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)}
+        print(json.dumps(standard(last)))
     elif not as_json:
         console.print(f"done: {out}", highlight=False)
     return 0

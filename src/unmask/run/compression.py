@@ -87,11 +87,15 @@ class Compressed:
         require(content.startswith(_MAGIC), "this is no compressed text", got=begins, allowed=allowed, do=do)
         start = len(_MAGIC) + 4
         end = start + int.from_bytes(content[start - 4 : start], "little")
+        damaged = f"{content[start:end][:40]!r}"
         try:
-            header = Header(**json.loads(content[start:end]))
-        except (TypeError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-            fail("the header is damaged", got=f"{content[start:end][:40]!r}", allowed=allowed, do=do)
-        return cls(header, content[end:])
+            document = json.loads(content[start:end])
+        except (ValueError, RecursionError):
+            fail("the header is damaged", got=damaged, allowed=allowed, do=do)
+        try:
+            return cls(Header(**document), content[end:])
+        except TypeError:
+            fail("the header is damaged", got=damaged, allowed=allowed, do=do)
 
 
 def compress(

@@ -4,9 +4,11 @@ import asyncio
 import json
 import secrets
 import time
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -67,8 +69,8 @@ class Growing:
 
     def _spent(self, known: NDArray[np.int64], length: int) -> int:
         """How many of the tokens hold so many characters: those that are given back, in one piece or as a stream."""
-        decode = self.served.model.vocabulary.decode
-        return next(n for n in range(len(known) + 1) if len(decode(known[:n])) >= length)
+        ends = accumulate(map(len, self.served.model.vocabulary.pieces(known)), initial=0)
+        return bisect_left(list(ends), length)
 
     def _fresh(self, whole: bool) -> str:
         end = len(self.text)

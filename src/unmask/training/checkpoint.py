@@ -210,7 +210,8 @@ def _one_process() -> Iterator[None]:
 
 def _cause(error: BaseException) -> str:
     failures = error.failures.values() if isinstance(error, CheckpointException) else []
-    return str(next((f[0] for f in failures), error)).splitlines()[0]
+    first = next((f[0] for f in failures), error)
+    return (str(first).splitlines() or [type(first).__name__])[0]
 
 
 def _flush(path: Path) -> None:

@@ -42,7 +42,7 @@ def chunk_size(vocab_size: int) -> int:
 def head_losses(network: Network, hidden: Tensor, rows: Rows, draw: Draw, estimator: Estimator) -> Tensor:
     """What each of these positions costs [R], from their features [R, D]."""
     logits = network.head(hidden)
-    if dense(network):  # visible positions may hold anything, also what no weight of 0 makes 0
+    if dense(network):  # at visible positions they may be anything, also what times 0 is not 0
         logits = logits.where(draw.mask.flatten()[rows.index][:, None], 0.0)
     return estimator.losses(logits, rows, draw)
 
