@@ -402,6 +402,17 @@ def test_rows_of_numbers_are_filled(tmp_path, capsys):
     assert "row.npy holds other values than the model's: got int64 0..99999" in err
 
 
+def test_samples_of_several_lines_are_said_to_need_json(tmp_path, capsys):
+    """A text file has one per line for `unmask check`; cells of a table may have several."""
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "\n\n\n\na"}) + "\n" for _ in range(80)))
+    prepare(Plan(str(tmp_path / "a.jsonl"), rows=True), tmp_path / "data")
+    trained(tmp_path / "data", tmp_path / "run", steps=20)
+    for name, noted in (("a.txt", True), ("a.json", False)):
+        code, _, err = command(capsys, "sample", tmp_path / "run", "-n", 8, "--steps", 2, "--out", tmp_path / name)
+        assert code == 0
+        assert ("has samples of several lines: a .json keeps them apart" in err) is noted
+
+
 def test_one_long_batch_shows_how_far_it_is(letters, capsys, monkeypatch):
     monkeypatch.setattr("unmask.cli.sample._OFTEN", -1.0)
     monkeypatch.setattr("unmask.cli.progress.EVERY", -1.0)
