@@ -1,11 +1,11 @@
 """`unmask baselines`: the list."""
 
-import json
-
 from rich.console import Console
 from rich.table import Table
 
 from unmask.baselines import BASELINES
+
+from .machine import print_json
 
 _COLUMNS = ("differs", "reference", "bound", "cost")
 
@@ -14,7 +14,7 @@ def run(as_json: bool) -> int:
     """Print it."""
     rows = [{"name": name} | {c: getattr(b, c) for c in _COLUMNS} for name, b in BASELINES.items()]
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return 0
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("--method", "what differs from MD4", "reference", "bound?", "cost"):

@@ -1,6 +1,5 @@
 """`unmask bench train`: how fast a configuration trains on this machine, and what takes the time."""
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,7 @@ from unmask.run import RunConfig
 from unmask.run.bench import Bench, measure
 
 from . import measured
+from .machine import print_json
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     if out is not None:
         measured.write(out, document)
     if as_json:
-        print(json.dumps(document))
+        print_json(document)
     else:
         _show(found, before, console)
 

@@ -1,6 +1,5 @@
 """`unmask bench sample`: how fast samples come, and what a straightforward implementation needs for the same law."""
 
-import json
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from unmask.run.bench_sample import SampleSpeed, measure
 from unmask.run.train import build_network
 
 from . import measured, train
+from .machine import print_json
 
 if TYPE_CHECKING:
     from .sampling_commands import BenchSample
@@ -55,7 +55,7 @@ def run(command: "BenchSample") -> int:
     if command.out is not None:
         measured.write(command.out, document)
     if command.json:
-        print(json.dumps(document))
+        print_json(document)
     else:
         _show(rows, console, name, compared=not command.no_plain)
     return 0

@@ -1,6 +1,5 @@
 """`unmask check`: how many samples of a file are right, different, and new."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,8 +8,9 @@ from rich.table import Table
 
 from unmask.data import Dataset
 from unmask.evaluation import Share, find_checker, validity
-from unmask.files import standard
 from unmask.run.check import read_samples, texts_of
+
+from .machine import print_json
 
 _SHOWN = 3
 """Samples that are shown because they are not right."""
@@ -26,7 +26,7 @@ def run(path: Path, name: str, data: Path | None, as_json: bool) -> int:
     shares |= {} if dataset is None else {"novel": found.novel}
     shares = {name: share for name, share in shares.items() if share.of}  # of no valid sample none is a share
     if as_json:
-        print(json.dumps(standard({name: asdict(share) | {"error": share.error} for name, share in shares.items()})))
+        print_json({name: asdict(share) | {"error": share.error} for name, share in shares.items()})
         return 0
     console = Console()
     console.print(_table(shares), highlight=False)

@@ -1,6 +1,5 @@
 """`unmask compress` and `unmask decompress`."""
 
-import json
 import lzma
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from unmask.run.compression import Compressed, compress, decompress
 from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
 
+from .machine import print_json
 from .progress import bar
 
 ENDING = ".unmask"
@@ -103,6 +103,6 @@ def _write(path: Path, content: bytes) -> None:
 
 def _say(document: dict[str, Any], line: str, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(document, ensure_ascii=False))
+        print_json(document)
     else:
         Console().print(line, highlight=False, markup=False, soft_wrap=True)

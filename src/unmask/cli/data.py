@@ -1,6 +1,5 @@
 """`unmask data prepare` and `unmask data info`: what they print."""
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
 from unmask.run.train import held_out
 
+from .machine import print_json
 from .progress import bar, keeping
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -57,7 +57,7 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
     manifest = dataset.manifest
     if as_json:
         document = asdict(manifest) | {"rows_per_split": {name: _rows(dataset, name) for name in dataset.splits}}
-        print(json.dumps(document, ensure_ascii=False))
+        print_json(document)
         return
     console = Console()
     console.print(f"{folder}: {manifest.plan['source']}", markup=False, highlight=False)

@@ -1,6 +1,5 @@
 """`unmask eval` and `unmask compare`: run, show, write."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -12,7 +11,6 @@ from rich.table import Table
 from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
 from unmask.evaluation.intervals import student95
-from unmask.files import standard
 from unmask.mistakes import require
 from unmask.run import find, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
@@ -21,6 +19,7 @@ from unmask.run.orders import order_interval
 from unmask.run.zero_shot import choices
 from unmask.training.world import ALONE, World, from_environment, joined
 
+from .machine import print_json
 from .progress import bar, keeping
 
 
@@ -37,7 +36,7 @@ def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
         written = [place / f"{result.name}.json" for result in results] + report.write(results, place, name)
     if as_json:
         documents = [result.document() for result in results]
-        print(json.dumps(standard(documents[0] if len(results) == 1 else documents)))
+        print_json(documents[0] if len(results) == 1 else documents)
         return 0
     _show(results, console)
     console.print("wrote " + ", ".join(map(str, written)), highlight=False, soft_wrap=True)
@@ -64,7 +63,7 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
     with bar(console, f"{model}: {wanted.split}") as progress:
         found = order_interval(find(model), wanted, orders, progress)
     if as_json:
-        print(json.dumps(standard(found)))
+        print_json(found)
         return 0
     rows = {
         "bound": "the bound, a mean over orders",
@@ -91,7 +90,7 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, draws: 
         path, found = choices(find(model), file, wanted, whole=whole, draws=draws, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
-        print(json.dumps(standard(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole})))
+        print_json(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole})
         return 0
     shares = [f"accuracy {found.accuracy:.1%} ± {found.error:.1%}"]
     if found.accuracy_per_byte is not None:
@@ -115,7 +114,7 @@ def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -
     difference = compare(results[0].scores, results[1].scores)
     if as_json:
         documents = [result.document() for result in results]
-        print(json.dumps(standard({"models": documents, "difference_bits_per_token": asdict(difference)})))
+        print_json({"models": documents, "difference_bits_per_token": asdict(difference)})
         return 0
     for model, result in zip((first, second), results, strict=True):
         figure = bits(result.per_token)

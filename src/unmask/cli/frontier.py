@@ -1,6 +1,5 @@
 """`unmask frontier`: quality against network calls."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from unmask.evaluation.yardsticks import (
     under_ngram,
     variety,
 )
-from unmask.files import check_folder, standard
+from unmask.files import check_folder
 from unmask.mistakes import extra, require
 from unmask.run import Model, find
 from unmask.run.check import texts_of
@@ -33,6 +32,7 @@ from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, sho
 from unmask.run.model import loaded
 from unmask.run.previews import is_picture
 
+from .machine import print_json
 from .progress import bar, keeping
 
 _COUNTED = 5_000_000
@@ -67,7 +67,7 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
     points = measured(name, wanted, by, real, place, console)
     draw(points, place / "frontier.png")
     if as_json:
-        print(json.dumps(standard([asdict(point) for point in points]), ensure_ascii=False))
+        print_json([asdict(point) for point in points])
         return 0
     _show(points, console)
     console.print(f"wrote {place / 'frontier'}.json, .md and .png", highlight=False, soft_wrap=True)

@@ -1,6 +1,5 @@
 """`unmask info`: what a folder of ours holds, prepared data, a run or a model."""
 
-import json
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from unmask.run.history import History, checkpoints, evaluations
 from unmask.run.places import shipped
 
 from . import data
+from .machine import print_json
 
 Rows = dict[str, str]
 
@@ -41,7 +41,7 @@ def run(target: str, examples: int, as_json: bool) -> int:
     about = Description.of(found)
     document, rows = _of_run(found) if isinstance(found, Run) else _of_model(found)
     if as_json:
-        print(json.dumps(document | asdict(about) | {"bytes": size_of(found.folder)}, ensure_ascii=False))
+        print_json(document | asdict(about) | {"bytes": size_of(found.folder)})
         return 0
     _show(f"{target}: a {document['kind']}", _described(about) | rows, found)
     return 0

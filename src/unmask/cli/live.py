@@ -106,6 +106,12 @@ class Watch:
         return text
 
 
+def revealed(given: Tensor, frame: Frame, mask_id: int) -> float:
+    """The part of what was masked that is not any more; by the time where nothing is masked before the end."""
+    before, now = ((tokens == mask_id).sum().item() for tokens in (given, frame.tokens))
+    return 1 - (now / before if now else float(frame.t.mean()))
+
+
 def until_end(tokens: NDArray[Any], vocabulary: Vocabulary) -> NDArray[Any]:
     """The tokens before the first end of text."""
     ends = np.flatnonzero(tokens == vocabulary.eos_id)

@@ -19,10 +19,10 @@ from unmask.mistakes import extra, fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
 from unmask.run.previews import grid_of, is_picture, png
-from unmask.sampling import Frame
 from unmask.sampling.frame import together
 
-from .live import Watch, until_end, watched
+from .live import Watch, revealed, until_end, watched
+from .machine import print_json
 from .progress import bar, silent
 
 _ANIMATED = 16
@@ -88,7 +88,7 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
         if path is not None:
             write(path, watch.stories())
     if wanted.as_json:
-        print(json.dumps({"texts": None if picture else texts, "tokens": [r.tolist() for r in rows], **cost}))
+        print_json({"texts": None if picture else texts, "tokens": [r.tolist() for r in rows], **cost})
         return 0
     _show(texts if out is None else texts[: watch.shown], watch, picture, console)
     written = [str(path) for path in (out, wanted.gif, wanted.html) if path is not None]
@@ -115,18 +115,12 @@ def _filled(
             frames, told = model.frames(given, sampling, torch.tensor(index)), time.monotonic()
             for last in watched(frames, watch, console, live) if number == 0 else frames:
                 if time.monotonic() - told > _OFTEN:  # to count what is masked waits for the device
-                    show(len(result) + len(index) * _revealed(given, last, watch.mask_id), len(x))
+                    show(len(result) + len(index) * revealed(given, last, watch.mask_id), len(x))
                     told = time.monotonic()
             calls += last.calls
             result |= dict(zip(index, last.tokens.cpu().numpy(), strict=True))
             show(len(result), len(x))
     return [result[i] for i in range(len(x))], calls
-
-
-def _revealed(given: Tensor, frame: Frame, mask_id: int) -> float:
-    """The part of what was masked that is not any more; by the time where nothing is masked before the end."""
-    before, now = ((tokens == mask_id).sum().item() for tokens in (given, frame.tokens))
-    return 1 - (now / before if now else float(frame.t.mean()))
 
 
 def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:

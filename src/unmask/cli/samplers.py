@@ -1,6 +1,5 @@
 """`unmask samplers`: the list, and the paper's figure of tokens revealed per step."""
 
-import json
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from unmask.mistakes import require
 from unmask.sampling import LAWS, SAMPLERS
 
 from .figures import draw_revealed
+from .machine import print_json
 
 
 def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
@@ -24,7 +24,7 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
         for name, s in SAMPLERS.items()
     ]
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return 0
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("sampler", "what it does", "its law", "options"):

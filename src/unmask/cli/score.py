@@ -1,16 +1,17 @@
 """`unmask score`: per-token surprise as a heat-map, in the terminal or on a page."""
 
 import html
-import json
 import sys
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from unmask.files import check_files, read_text, standard, written_whole
+from unmask.files import check_files, read_text, written_whole
 from unmask.run import load
 from unmask.run.scored import Scored, scored
+
+from .machine import print_json
 
 _HOT = 8.0
 """Bits at which the colour is strongest."""
@@ -27,7 +28,7 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
         with written_whole(page, "w") as file:
             file.write(heat_page(found))
     if as_json:
-        print(json.dumps(standard(found.document())))
+        print_json(found.document())
         return 0
     console = Console()
     console.print(heat(found, console.is_terminal))

@@ -1,6 +1,5 @@
 """`unmask serve`: models over HTTP, and the studio."""
 
-import json
 import os
 from pathlib import Path
 
@@ -8,6 +7,8 @@ from rich.console import Console
 
 from unmask.mistakes import extra, require
 from unmask.run import load
+
+from .machine import print_json
 
 
 def run(models: tuple[str, ...], host: str, port: int, limits: dict[str, int], average: bool, as_json: bool) -> int:
@@ -33,7 +34,7 @@ def run(models: tuple[str, ...], host: str, port: int, limits: dict[str, int], a
 
 
 def _as_json(address: str, models: list[str]) -> None:
-    print(json.dumps({"address": address, "models": models}), flush=True)
+    print_json({"address": address, "models": models})
 
 
 def _as_text(address: str, models: list[str]) -> None:

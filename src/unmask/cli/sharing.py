@@ -1,6 +1,5 @@
 """`unmask export` and `unmask push`: write, and say what was written."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,8 @@ from unmask.files import size_of
 from unmask.run import Exported, ModelFolder, export, find
 from unmask.run.hub import place
 
+from .machine import print_json
+
 if TYPE_CHECKING:
     from .sharing_commands import Push
 
@@ -20,7 +21,7 @@ def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json
     done = export(find(model), out, average=not raw, best=best, dtype=dtype)
     size, about = size_of(done.folder), done.about()
     if as_json:
-        print(json.dumps({"folder": str(out), "bytes": size, **about}, ensure_ascii=False))
+        print_json({"folder": str(out), "bytes": size, **about})
         return 0
     print(f"wrote {out}: {about.get('weights', '')} weights, {dtype}, {decimal(size)}; try unmask sample {out}")
     return 0
@@ -35,7 +36,7 @@ def run_push(wanted: "Push") -> int:
         where = target.push(ready.folder, private=wanted.private, message=wanted.message)
         size = size_of(ready.folder)
     if wanted.json:
-        print(json.dumps({"model": where, "bytes": size}))
+        print_json({"model": where, "bytes": size})
         return 0
     print(f"pushed {decimal(size)}; try unmask sample {where}")
     return 0

@@ -20,7 +20,7 @@ from unmask import presets
 from unmask.configs import to_json
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
-from unmask.files import check_folder, standard
+from unmask.files import check_folder
 from unmask.mistakes import fail, nearest, require
 from unmask.networks import Cost, TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
@@ -34,6 +34,7 @@ from unmask.training.loss import chunk_size
 from unmask.training.world import from_environment
 
 from . import data as data_command
+from .machine import print_json
 from .one_line import one_line
 from .smooth import Smooth
 
@@ -170,8 +171,7 @@ def run(
     if stopped is not None:
         return stopped
     if as_json and from_environment().first:
-        last = {"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)}
-        print(json.dumps(standard(last)))
+        print_json({"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)})
     elif not as_json:
         console.print(f"done: {out}", highlight=False)
     return 0

@@ -1,6 +1,5 @@
 """`unmask eval --text`: one text, or all sets that can be had."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,12 @@ from rich.table import Table
 
 from unmask.evaluation import SETS, find_text
 from unmask.evaluation.sets import Text
-from unmask.files import standard
 from unmask.mistakes import require
 from unmask.run import find
 from unmask.run.evaluate import Evaluation
 from unmask.run.zero_shot import ZeroShot, ZeroShots
 
+from .machine import print_json
 from .progress import bar
 
 Found = dict[str, Any]
@@ -63,7 +62,7 @@ def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found
 def _print_json(document: Found, console: Console) -> None:
     """Instead of what a quiet console would say."""
     if console.quiet:
-        print(json.dumps(standard(document)))
+        print_json(document)
 
 
 def _say(console: Console, *lines: str) -> None:

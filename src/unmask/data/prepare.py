@@ -279,8 +279,8 @@ def _encode(job: _Job) -> None:
                 tally.lengths.append(ids.size)
                 tally.labels.append(piece.label)
     except ValueError as mistake:
-        numbered = f"document {number + 1} of part {job.number + 1}"
-        raise ValueError(f"{mistake} ({numbered if piece.place == NOTHING.place else piece.place})") from None
+        place = piece.place or f"document {number + 1} of part {job.number + 1}"
+        raise ValueError(f"{mistake} ({place})") from None
     finally:
         with named(job.folder):
             for file in outputs.values():

@@ -365,8 +365,8 @@ def load(path: Path) -> Vocabulary:
         fail(f"{path} is damaged", got=repr(error), allowed="a vocabulary of unmask", do="get the file again")
 
 
-def as_text(content: Content, place: str = "the text") -> str:
-    """Text of a document; bytes must be UTF-8. place: what holds it, for what is said if they are not."""
+def as_text(content: Content, place: str = "") -> str:
+    """Text of a document; bytes must be UTF-8. place: the file it comes from, if it is known."""
     if isinstance(content, str):
         return content
     if isinstance(content, bytes):
@@ -374,7 +374,7 @@ def as_text(content: Content, place: str = "the text") -> str:
             return content.decode("utf-8")
         except UnicodeDecodeError as error:
             fail(
-                f"{place} is not UTF-8",
+                f"{place or 'the text'} is not UTF-8",
                 got=f"byte 0x{content[error.start]:02x} after {shortened(content[: error.start].decode()[-20:])!r}",
                 allowed="UTF-8",
                 do="convert the file (iconv -t UTF-8), or use the vocabulary bytes",

@@ -9,7 +9,7 @@ from rich.console import Console
 from unmask.run import Model
 from unmask.sampling import Frame
 
-from ..live import Watch, watched
+from ..live import Watch, revealed, watched
 
 _SHOWN = (0.25, 0.5, 0.75)
 """Where there is no terminal, the state is printed when this much is revealed."""
@@ -42,8 +42,8 @@ class Stage:
         left = list(_SHOWN)
         for frame in watched(frames, seen, self.console, self.live):
             if frame.step == 0:
-                masked = max(1, int((frame.tokens == model.process.mask_id).sum()))
-            share = 1 - int((frame.tokens == model.process.mask_id).sum()) / masked
+                given = frame.tokens
+            share = revealed(given, frame, model.process.mask_id)
             if not self.live and left and share >= left[0]:
                 self.console.print(f"{share:4.0%} {_one_line(seen, 0)}", markup=False, soft_wrap=True)
                 left = [later for later in left if later > share]

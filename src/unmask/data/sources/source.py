@@ -18,8 +18,8 @@ class Piece:
     content: Content
     label: int | str | None = None
     ends: bool = True
-    place: str = "the text"
-    """What holds it, for what is said when it cannot be read."""
+    place: str = ""
+    """The file that it is, or that it is a piece of, if it is one."""
 
 
 NOTHING = Piece("")
