@@ -136,7 +136,7 @@ def test_the_papers_numbers():
 
 
 @pytest.mark.parametrize(
-    ("name", "record"), [("text8-10min", "subwords-10min-0"), ("text8-characters-10min", "chars-10min-0")]
+    ("name", "record"), [("text8-10min", "subwords-values-0"), ("text8-characters-10min", "chars-10min-0")]
 )
 def test_the_records_are_what_was_measured(name, record):
     """All that decides the result, but for the number of steps, which a clock decided."""

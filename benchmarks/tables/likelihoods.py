@@ -142,7 +142,7 @@ def explorations(*results: dict[str, Any]) -> str:
 
     def line(runs: dict[int, dict[str, Any]], cell: Callable[[dict[str, Any]], str]) -> str:
         (about,) = {r["about"] for r in runs.values()}
-        steps = " and ".join(f"{runs[seed]['steps']:,}" for seed in seeds if seed in runs)
+        steps = " / ".join(f"{runs[seed]['steps']:,}" for seed in seeds if seed in runs)
         cells = " | ".join(cell(runs[seed]) if seed in runs else "" for seed in seeds)
         return f"| {about} | {cells} | {steps} |"
 

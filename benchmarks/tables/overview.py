@@ -112,7 +112,7 @@ def _beside(figure: Result, orders: list[Result], unit: str) -> str:
 
 
 ROWS: tuple[tuple[Callable[..., Row], tuple[str, ...]], ...] = (
-    (_text8, ("speedrun/subwords-10min-0", "speedrun/chars-10min-0")),
+    (_text8, ("speedrun/subwords-values-0", "speedrun/chars-10min-0")),
     (_methods, ("genmd4/genmd4-2300-0", "genmd4/md4-2300-0")),
     (_digits, ("grids_digits",)),
     (_pixels, ("cifar10/md4-10min-0",)),

@@ -183,11 +183,12 @@ def text8_10min() -> Preset:
 
     As many tokens as a window of characters hold five times the text, and a word is mostly drawn at once.
     """
-    network = TransformerConfig(16_384, 10, 10, 640, mlp="relu2", tied=True, dropout=0.05)
-    training = _ten_minutes(steps=10_160, muon_rate=6e-3)
+    network = TransformerConfig(16_384, 10, 10, 640, mlp="relu2", tied=True, dropout=0.05, value_residuals=True)
+    method = MD4Config(k_law="bell", k_bell=(1.5, 1.5), weighting="ce")
+    training = _ten_minutes(steps=9_260, muon_rate=6e-3, weight_decay=0.2)
     plan = Plan("text8", vocabulary="bpe:16384", length=256, valid=0.0, test=0.0)
     summary = "text8 by subwords, ten minutes of one H200, 10 × 640"
-    config = RunConfig("data/text8-subwords", network, MD4Config(weighting="ce"), training)
+    config = RunConfig("data/text8-subwords", network, method, training)
     return Preset(summary, plan, (256,), config)
 
 
@@ -204,7 +205,7 @@ def text8_characters_10min() -> Preset:
     return Preset(summary, plan, (256,), config)
 
 
-def _ten_minutes(steps: int, muon_rate: float) -> TrainingConfig:
+def _ten_minutes(steps: int, muon_rate: float, weight_decay: float = OptimizerConfig.weight_decay) -> TrainingConfig:
     how = quick_training(
         steps=steps,
         batch_size=256,
@@ -214,7 +215,7 @@ def _ten_minutes(steps: int, muon_rate: float) -> TrainingConfig:
         validation_sequences=512,
         preview=2,
     )
-    return replace(how, optimizer=replace(how.optimizer, muon_rate=muon_rate))
+    return replace(how, optimizer=replace(how.optimizer, muon_rate=muon_rate, weight_decay=weight_decay))
 
 
 def _baseline(method: str) -> Preset:
