@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..core import Draw, Estimator, Linear, Process, Rows, Streams, stratified, uniform_grid
@@ -15,7 +14,7 @@ from ..core.estimator import spread_over, steps_at
 from ..core.grid import check_grid
 from ..core.numeric import softmax_dtype
 from ..core.points import Spread
-from ..core.uniform_noise import draw_noisy, log_reverse
+from ..core.uniform_noise import draw_noisy, step_divergence
 from ..evaluation.likelihood import DEFAULT, Fit, Taken, grid_of
 from ..mistakes import require
 from ..networks import Network
@@ -66,9 +65,7 @@ class UniformSteps(Estimator):
         s: Tensor = draw.s  # type: ignore[attr-defined]
         alphas = schedule.alpha(s)[rows.sequence], schedule.alpha(draw.t)[rows.sequence]
         log_mu = logits.log_softmax(-1, dtype=softmax_dtype(logits))
-        true = F.one_hot(rows.target, logits.shape[-1]).to(log_mu.dtype).log()
-        log_q, log_p = (log_reverse(x_t, mu, *alphas) for mu in (true, log_mu))
-        return torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0).sum(-1)
+        return step_divergence(rows.target, x_t, log_mu, *alphas)
 
 
 @dataclass(frozen=True)

@@ -28,3 +28,34 @@ def log_reverse(x_t: Tensor, log_mu: Tensor, alpha_s: Tensor, alpha_t: Tensor) -
     before = torch.logaddexp(alpha_s.log() + log_mu, ((1 - alpha_s) / vocab_size).log())
     moved = ((1 - kept) / vocab_size).expand_as(log_mu).scatter_add(1, x_t.long()[:, None], kept)
     return (before + moved.log()).log_softmax(-1)
+
+
+def step_divergence(x_0: Tensor, x_t: Tensor, log_mu: Tensor, alpha_s: Tensor, alpha_t: Tensor) -> Tensor:
+    """KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) at each row [R], in the digits of log μ [R, V] however small the step.
+
+    With A_j = α_s μ_j + (1−α_s)/V, Z = α_t μ_i + (1−α_t)/V at i = x_t, and A°, Z° the same for what is true, it is
+    Σ_j q_j log(A°_j Z / A_j Z°). Almost all of q is at j = i, where A° Z − A Z° = (α_s−α_t)/V · (δ(i, x_0) − μ_i): as a
+    difference of logarithms this term would be lost in their rounding, and the bound multiplies it by T.
+    """
+
+    def column(value: Tensor) -> Tensor:
+        return value.to(log_mu.dtype)[:, None]
+
+    vocab_size, x_0, x_t = log_mu.shape[-1], x_0.long()[:, None], x_t.long()[:, None]
+    drop = column((alpha_s - alpha_t) / vocab_size)  # before it is rounded
+    reached = alpha_s.clamp(min=torch.finfo(alpha_s.dtype).tiny)
+    kept, jump, noise = column(alpha_t / reached), drop / column(reached), column((1 - alpha_s) / vocab_size)
+    same, log_mu_here = (x_t == x_0).to(log_mu.dtype), log_mu.gather(1, x_t)
+    log_before = torch.logaddexp(log_mu + column(alpha_s).log(), noise.log())
+    log_total = torch.logaddexp(log_mu_here + column(alpha_t).log(), column((1 - alpha_t) / vocab_size).log())
+    true_before = noise.expand_as(log_mu).scatter_add(1, x_0, column(alpha_s))
+    true_total = same * column(alpha_t) + column((1 - alpha_t) / vocab_size)
+
+    apart = true_before.log() - log_before + log_total - true_total.log()
+    leaves = (true_before * jump / true_total).scatter(1, x_t, 0.0)
+    stays = true_before.gather(1, x_t) * (kept + jump) / true_total
+    before_here = torch.where(noise > 0, log_before.gather(1, x_t).exp(), 1.0)
+    near = (same - log_mu_here.exp()) * drop / (before_here * true_total)
+    small = (noise > 0) & (near > -0.5)
+    here = torch.where(small, torch.log1p(near.where(small, 0.0)), apart.gather(1, x_t))
+    return torch.where(leaves > 0, leaves * apart, 0.0).sum(-1) + torch.where(stays > 0, stays * here, 0.0)[:, 0]
