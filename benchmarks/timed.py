@@ -40,6 +40,8 @@ COMPILED, TIMED = 10, 50
 SETTLED = 0.35
 """The part of the time whose speed decides it: the first steps are slower, and the rate begins to fall at 0.4."""
 NEVER = 1 << 30
+SEEN = 512
+"""Training sequences whose bound says how much of the data is known by heart."""
 FIRST = 0.4
 """The part of the time for which `--first` speaks: what a linear cooldown over 60 % leaves."""
 
@@ -124,6 +126,7 @@ def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
     stages.append(run_stage(config, options.folder, (1 - FIRST * len(stages)) * options.seconds))
     trainer = stages[-1].trainer
     config = replace(config, training=trainer.config, data=Path(options.data).name)
+    run = Run.open(options.folder)
     wanted = Evaluation(options.split, sequences=options.sequences or None, draws=options.draws, repeats=2)
     written.write(
         name=options.name,
@@ -139,8 +142,9 @@ def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
         first=options.first,
         config=to_json(replace(config, start=None)),
         vocabulary=Dataset(options.data).vocabulary.size,
-        result=evaluate(Run.open(options.folder), wanted).document() | {"data": None},
+        result=evaluate(run, wanted).document() | {"data": None},
     )
+    written.add(seen=evaluate(run, replace(wanted, split="train", sequences=SEEN)).document() | {"data": None})
 
 
 def curve(reports: list[Report]) -> list[Any]:

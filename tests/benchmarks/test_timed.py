@@ -39,6 +39,7 @@ def test_a_recipe_of_text8_in_three_seconds(data, tmp_path, monkeypatch):
     assert found["training_s"] > 1  # how exactly the time is kept is tested with a clock of our own below
     assert found["result"]["split"] == "valid"
     assert found["result"]["sequences"] == 8
+    assert found["seen"]["split"] == "train"
     assert found["config"]["method"]["exponents"] == [[0, 8.0]]
     assert len(found["loss"]) == 50
     assert sum(found["loss"][-10:]) < sum(found["loss"][:10])
