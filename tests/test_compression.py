@@ -62,7 +62,7 @@ def test_the_length_of_a_code_is_the_bound(letters):
     """Of a whole split, one token at a time: the two differ by the choice of orders, and by 96 bits and less.
 
     An order shows a sequence with each number of masks once, as sixteen draws do that are spread evenly, so its error
-    is about twice that of the 64 here; eight of that are allowed, which is three per cent.
+    is about twice that of the 64 here; eight of that are allowed, which is four per cent.
     """
     run, model = Run(letters), load(letters)
     found = evaluate(run, Evaluation(split="train", draws=8, repeats=8))
@@ -70,7 +70,7 @@ def test_the_length_of_a_code_is_the_bound(letters):
     text = model.vocabulary.spelt(rows.read(np.arange(len(rows))).tokens)
     code, bound = compress(model, "x", text, steps=run.facts.shape[0]).code, found.bits()["token"]
     allowed = 16 * bound.monte_carlo
-    assert allowed < 0.03 * bound.mean
+    assert allowed < 0.04 * bound.mean
     assert abs((8 * len(code) - 96) / len(text) - bound.mean) < allowed
 
 

@@ -36,7 +36,7 @@ def generalized(letters, tmp_path_factory):
 def test_info_of_a_run(letters, capsys):
     code, out, _ = command(capsys, "info", letters)
     assert code == 0
-    for words in ("a run", "MD4", "8 characters", "200 of 200 steps", "held-out bound", "step-00000200", "unmask eval"):
+    for words in ("a run", "MD4", "8 characters", "300 of 300 steps", "held-out bound", "step-00000300", "unmask eval"):
         assert words in out
     document = json.loads(command(capsys, "info", letters, "--json")[1])
     assert document["kind"] == "run"
@@ -81,7 +81,7 @@ def test_info_of_a_run_that_has_only_begun(letters, tmp_path, capsys):
     Run.start(tmp_path / "run", Run(letters).config)
     code, out, _ = command(capsys, "info", tmp_path / "run")
     assert code == 0
-    assert "0 of 200 steps" in out
+    assert "0 of 300 steps" in out
     assert "none yet" in out
 
 
@@ -89,7 +89,7 @@ def test_info_of_a_model(letters, pictures, tmp_path, capsys):
     export(find(letters), tmp_path / "m", dtype="bf16")
     code, out, _ = command(capsys, "info", tmp_path / "m")
     assert code == 0
-    for words in ("a model", "averaged, bf16", "step 200 of 200", "± ", "running text, 16 tokens", "kB"):
+    for words in ("a model", "averaged, bf16", "step 300 of 300", "± ", "running text, 16 tokens", "kB"):
         assert words in out
     export(find(pictures), tmp_path / "p")
     document = json.loads(command(capsys, "info", tmp_path / "p", "--json")[1])

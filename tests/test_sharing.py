@@ -108,7 +108,7 @@ def test_the_card_has_no_figures_of_other_weights(letters, tmp_path, capsys):
 def test_the_card_names_what_matters_and_no_path(letters, tmp_path, capsys):
     assert main(["eval", str(letters), "--draws", "1", "--repeats", "2", "--sequences", "4", "--json"]) == 0
     card = (export(find(letters), tmp_path / "letters").folder / "README.md").read_text()
-    for words in ("MD4", "Transformer: layers 1", "8 characters", "200 steps of 32", "± ", "unmask sample letters"):
+    for words in ("MD4", "Transformer: layers 2", "8 characters", "300 steps of 32", "± ", "unmask sample letters"):
         assert words in card
     assert "- test: " in card  # the evaluation
     again = export(find(tmp_path / "letters"), tmp_path / "again").folder
@@ -330,7 +330,7 @@ def test_a_damaged_or_hostile_model_is_one_line(copy, capsys, damage):
 def test_a_damaged_run_is_one_line(letters, tmp_path, capsys):
     """The same checks where the weights come from checkpoints, whose hashes a hostile hand can mend."""
     folder = Path(shutil.copytree(letters, tmp_path / "run"))
-    (checkpoint,) = (folder / "checkpoints").glob("step-*200")
+    (checkpoint,) = (folder / "checkpoints").glob("step-*300")
     for other in (folder / "checkpoints").glob("step-*"):
         if other != checkpoint:
             shutil.rmtree(other)

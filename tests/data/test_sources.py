@@ -220,11 +220,12 @@ def test_validation_rows_come_from_the_training_split(tmp_path):
         prepared(tmp_path / "other", tmp_path / "a.npz", test=0.1)
 
 
-def test_image_folder_with_classes(tmp_path):
+@pytest.mark.parametrize("name", ["val", "validation", "dev"])
+def test_image_folder_with_classes(tmp_path, name):
     from PIL import Image as image  # noqa: N813
 
     colours = {"red": (255, 0, 0), "blue": (0, 0, 255)}
-    for split, count in (("train", 6), ("val", 2)):
+    for split, count in (("train", 6), (name, 2)):
         for name, colour in colours.items():
             folder = tmp_path / "pictures" / split / name
             folder.mkdir(parents=True)
@@ -418,6 +419,17 @@ def deep_pictures(folder):
     return str(folder / "deep")
 
 
+def pictures_beside_splits(folder):
+    """One that belongs to no split."""
+    from PIL import Image as image  # noqa: N813
+
+    for name in ("train/a.png", "valid/b.png", "forgotten/c.png"):
+        path = folder / "some" / name
+        path.parent.mkdir(parents=True)
+        image.new("L", (8, 8)).save(path)
+    return str(folder / "some")
+
+
 def test_images_have_a_side():
     with pytest.raises(ValueError, match="the side of the images is not positive: got 0"):
         Reading(image_size=0)
@@ -432,6 +444,7 @@ def test_images_have_a_side():
         (several_texts, {}, "b.txt is not UTF-8: got byte 0xe9"),
         (several_texts, {"vocabulary": "alphabet: abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
         (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed is 8 bits per channel"),
+        (pictures_beside_splits, {}, r"some has splits, and pictures beside them: got .*forgotten/c\.png"),
         (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
         (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),

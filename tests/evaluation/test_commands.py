@@ -464,6 +464,8 @@ def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):
         (("--steps", 0), "steps"),
         (("--orders", 1), "too few orders"),
         (("--estimator", "best"), "estimator"),
+        (("--estimator", "paper", "--steps", 4), "steps have an estimator of their own: got paper"),
+        (("--grid", "cosine"), "--grid has no use without --steps: got cosine"),
     ],
 )
 def test_eval_refuses(words, said, letters, capsys):

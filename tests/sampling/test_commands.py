@@ -264,8 +264,13 @@ def test_samplers_are_listed_and_drawn(tmp_path, capsys):
     code, out, _ = command(capsys, "samplers", "--plot", tmp_path / "a.png")
     assert code == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {tmp_path / 'a.png'}" in out
     for name in SAMPLERS:
         assert name in out
+    code, out, _ = command(capsys, "samplers", "--plot", tmp_path / "b.png", "--json")
+    assert code == 0
+    assert {row["name"] for row in json.loads(out)} == set(SAMPLERS)  # and nothing else
+    assert (tmp_path / "b.png").exists()
 
 
 def test_tokens_revealed_per_step():

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import make_dataclass
 from typing import Annotated, Any, Union
@@ -10,13 +9,17 @@ from typing import Annotated, Any, Union
 import tyro
 
 from .help_text import summary
+from .machine import print_json
 from .main import COMMANDS
 
 
 def run(shell: str, as_json: bool) -> int:
     """Print it."""
     text = script(shell)
-    print(json.dumps({"shell": shell, "script": text}) if as_json else text)
+    if as_json:
+        print_json({"shell": shell, "script": text})
+    else:
+        print(text)
     return 0
 
 

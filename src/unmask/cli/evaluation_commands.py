@@ -136,6 +136,13 @@ class Eval(EvaluationFlags):
         extra = ", ".join(flag(name) for name in given if name not in (*_ALWAYS, *_USES[what], what))
         title, allowed = (flag(what) if what else "a split"), ", ".join(map(flag, _USES[what]))
         require(not extra, f"{title} has no use for this", got=extra, allowed=allowed, do="leave it out")
+        _require_steps(self.grid, bool(self.steps))
+
+
+def _require_steps(grid: str, steps: bool) -> None:
+    """Continuous time has no grid."""
+    fine = steps or grid == EvaluationFlags.grid
+    require(fine, "--grid has no use without --steps", got=grid, allowed="none", do="add --steps, or leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +162,7 @@ class Compare(EvaluationFlags):
     """The bounds of a sampler with T steps. Default: continuous time."""
 
     def run(self) -> int:
+        _require_steps(self.grid, self.steps is not None)
         from . import evaluate
 
         return evaluate.run_comparison(self.first, self.second, self.evaluation(self.steps), self.json)

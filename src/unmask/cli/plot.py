@@ -1,6 +1,5 @@
 """`unmask plot`: a picture for each topic, all runs on the same axes."""
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from unmask.run.sampling import GRIDS
 from unmask.sampling import SAMPLERS
 
 from . import figures
+from .machine import print_json
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,10 @@ def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json
     subjects = [Subject(short, f, loaded(f, device="cpu")) for short, f in zip(_short(names), folders, strict=True)]
     drawn = [topic(place / f"{name}.{ending}", subjects, steps) for name, topic in TOPICS.items()]
     written = [str(path) for path in drawn if path is not None]
-    print(json.dumps(written) if as_json else "wrote " + ", ".join(written))
+    if as_json:
+        print_json(written)
+    else:
+        print("wrote " + ", ".join(written))
     return 0
 
 

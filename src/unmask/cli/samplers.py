@@ -17,8 +17,7 @@ from .machine import print_json
 def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     """Print the list, draw the figure if it is wanted."""
     check_files(plot)
-    if plot is not None:
-        figure(plot, steps, length)
+    drawn = None if plot is None else figure(plot, steps, length)
     rows = [
         {"name": name, "does": s.summary, "law": s.law, "options": s.options, "grid": s.grid, "schedules": s.schedules}
         for name, s in SAMPLERS.items()
@@ -26,6 +25,8 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     if as_json:
         print_json(rows)
         return 0
+    if drawn is not None:
+        print(f"wrote {drawn}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("sampler", "what it does", "its law", "options"):
         table.add_column(column, overflow="fold")
@@ -39,12 +40,12 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     return 0
 
 
-def figure(path: Path, steps: int, length: int) -> None:
-    """Tokens revealed per step (the paper's Figure 2, right)."""
+def figure(path: Path, steps: int, length: int) -> Path:
+    """Tokens revealed per step (the paper's Figure 2, right), and where they are drawn."""
     require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do="use 100")
     lines: list[tuple[Schedule, str, str]] = [
         (Linear(), "uniform", "linear schedule, uniform grid"),
         (Linear(), "cosine", "linear schedule, cosine grid"),
         (Cosine(), "uniform", "cosine schedule, uniform grid"),
     ]
-    print(f"wrote {draw_revealed(path, lines, steps, length)}")
+    return draw_revealed(path, lines, steps, length)

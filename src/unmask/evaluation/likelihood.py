@@ -163,8 +163,9 @@ def _continuous(process: Process, fit: Fit | None) -> Estimator:
 def _controlled(process: Process, fit: Fit | None) -> Estimator:
     ours = _continuous(process, fit)
     if fit is None or process.schedule.per_token:
+        got = "no training data" if fit is None else "a schedule for each token"
         allowed = "one schedule for all tokens, and training data to fit it on"
-        fail("there is no control variate here", got="neither or one", allowed=allowed, do="use exact-k")
+        fail("there is no control variate here", got=got, allowed=allowed, do="use exact-k")
     return Controlled(ours, fit(ours), 1.0)
 
 
@@ -197,6 +198,8 @@ def estimator_for(
 ) -> Estimator:
     """In continuous time, or, with `steps`, the bound of a sampler that takes these."""
     if steps is not None:
+        do = "leave the estimator out, or the steps"
+        require(name == DEFAULT, "steps have an estimator of their own", got=name, allowed=DEFAULT, do=do)
         return at_steps(process, grid_of(steps))
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")

@@ -1,6 +1,5 @@
 """`unmask demo`: what a masked diffusion model does, in three minutes. Each part is a module; each can be skipped."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from unmask.mistakes import fail
 from unmask.run.places import shipped
 
 from .. import train
+from ..machine import print_json
 from . import digits, exactness, training, writing
 from .stage import Stage, StoppedError
 
@@ -56,7 +56,7 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
     stage = Stage(out, seed, steps, text, Console(quiet=as_json, highlight=False))
     wanted = {name: part for name, part in PARTS.items() if name not in skip and part.model in there}
     if any(part.keeps for part in wanted.values()):
-        check_folder(out)  # the same for the folder
+        check_folder(out)  # now, not after a minute
         out.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Any] = {}
     for number, (name, part) in enumerate(wanted.items(), start=1):
@@ -68,7 +68,7 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
         stage.console.print()
     _name_next(stage, there)
     if as_json:
-        print(json.dumps(figures, indent=2))
+        print_json(figures)
     return 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...mistakes import fail, flag
 from .. import files
 from . import arrays, images, named, text
-from .source import NOTHING, Part, Piece, Source
+from .source import NOTHING, SPLITS, Part, Piece, Source
 
 __all__ = ["KINDS", "NAMES", "NOTHING", "Part", "Piece", "Reading", "Source", "find_source"]
 
@@ -147,15 +147,11 @@ def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
         fail(f"{paths[0]} cannot be read", got=str(error).partition("\n")[0], allowed=f"files of {kind}", do=do)
 
 
-_SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
-"""Words of file names, and the split they mean."""
-
-
 def _by_split(paths: list[Path]) -> dict[str, list[Path]]:
     """Files by the split in their names (train.csv, wiki.valid.tokens); none unless all have one, train among them."""
     found: dict[str, list[Path]] = {}
     for path in paths:
-        said = {_SPLITS[word] for word in re.split(r"[\W_]+", path.name.lower()) if word in _SPLITS}
+        said = {SPLITS[word] for word in re.split(r"[\W_]+", path.name.lower()) if word in SPLITS}
         if len(said) != 1:
             return {}
         found.setdefault(said.pop(), []).append(path)

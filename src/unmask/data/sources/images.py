@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...mistakes import extra, fail, require
 from .. import files
 from .arrays import Stored, arrays
-from .source import Part, Piece, Source
+from .source import SPLITS, Part, Piece, Source
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm"}
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -69,22 +69,35 @@ def square(picture: Any, size: int) -> Any:
 
 
 def image_folder(root: Path, size: int | None, grey: bool) -> Source:
-    """A folder of images; sub-folders are classes, and train / valid / test above them are splits."""
+    """A folder of images; sub-folders are classes, and train, valid or test above them are splits."""
     splits: list[tuple[str | None, Path]] = [
-        (d.name, d) for d in sorted(root.iterdir()) if d.is_dir() and d.name in ("train", "valid", "val", "test")
+        (SPLITS[d.name], d) for d in sorted(root.iterdir()) if d.is_dir() and d.name in SPLITS
     ]
     parts: list[Part] = []
     for split, folder in splits or [(None, root)]:
-        paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES)
+        paths = _pictures_below(folder)
         labels = [p.relative_to(folder).parts[0] if p.parent != folder else None for p in paths]
-        named = "valid" if split == "val" else split
         for start in range(0, len(paths), 512):
             chunk = slice(start, start + 512)
-            parts.append(ImagesPart(tuple(paths[chunk]), tuple(labels[chunk]), size, grey, named))
+            parts.append(ImagesPart(tuple(paths[chunk]), tuple(labels[chunk]), size, grey, split))
+    if splits:
+        _check_all_in([folder for _, folder in splits], root)
     if not parts:
         allowed = ", ".join(sorted(SUFFIXES))
         fail(f"{root} holds no images", got="other files", allowed=allowed, do="name another folder or --kind")
     return Source(parts, rows=True, values=256)
+
+
+def _pictures_below(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES)
+
+
+def _check_all_in(folders: list[Path], root: Path) -> None:
+    """No picture beside the splits is left out without a word."""
+    beside = [p for p in _pictures_below(root) if not any(p.is_relative_to(folder) for folder in folders)]
+    if beside:
+        allowed = f"pictures in {', '.join(folder.name for folder in folders)}, or no folders of such names"
+        fail(f"{root} has splits, and pictures beside them", got=beside[0], allowed=allowed, do="move or rename them")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ from ..vocabulary import Content
 PART = 8 << 20
 """About how many bytes of input one part has: the unit of parallel work and of resuming."""
 
+SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
+"""Words in the names of files and folders, and the split they mean."""
+
 
 @dataclass(frozen=True)
 class Piece:
