@@ -235,12 +235,17 @@ def fail_undecoded(path: Path, error: UnicodeDecodeError) -> NoReturn:
     fail(f"{path} is not UTF-8", got=got, allowed="UTF-8", do=do)
 
 
-def read_json(path: Path) -> Any:
-    """What a JSON file holds, or one line that names the file."""
+def read_json(path: Path, do: str = "get the file again") -> Any:
+    """What a JSON file holds, or one line that names the file and what to do."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
-        fail(f"{path} is damaged", got=error, allowed="a JSON document", do="get the file again")
+        fail(f"{path} is damaged", got=error, allowed="a JSON document", do=do)
+
+
+def read_kept(path: Path) -> Any:
+    """A result that was kept; it can be had again."""
+    return read_json(path, do="delete it, and start the command again")
 
 
 def size_of(folder: Path) -> int:

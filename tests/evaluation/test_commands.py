@@ -283,8 +283,9 @@ def test_an_exported_model_is_compared_on_the_data_of_the_run(letters, tmp_path,
         assert "not told apart" in out
 
 
-def test_characters_of_several_tokens_are_shown_whole(capsys):
+def test_characters_of_several_tokens_are_shown_whole(capsys, tmp_path, monkeypatch):
     """A byte alone is no character: its bits are those of the character it belongs to."""
+    monkeypatch.chdir(tmp_path)
     code, out, _ = command(capsys, "score", "demo", "日本 é", "--draws", 1, "--repeats", 2)
     assert code == 0
     assert out.startswith("日本 é\n")

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -133,6 +135,24 @@ def test_other_data_in_the_same_folder_is_measured_anew(tmp_path, capsys):
     prepared(0)
     assert evaluate.evaluate(run, FEW).name == first.name
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("measured", [evaluate.evaluate, partial(orders.order_interval, orders=2)])
+def test_a_path_does_not_say_what_the_data_is(run, measured, tmp_path):
+    """The run's own data, and a copy elsewhere, are one: nothing is computed again."""
+    measured(run, FEW)
+    kept = {path.name for path in (run.results / "evals").iterdir()}
+    shutil.copytree(run.config.data, tmp_path / "copy")
+    measured(run, replace(FEW, data=str(tmp_path / "copy")))
+    assert {path.name for path in (run.results / "evals").iterdir()} == kept
+
+
+def test_a_damaged_result_is_named(run):
+    orders.order_interval(run, FEW, 2)
+    (path,) = (run.results / "evals").glob("orders-*.json")
+    path.write_text(path.read_text()[:40])
+    with pytest.raises(ValueError, match=f"{path} is damaged: got .*; delete it, and start the command again"):
+        orders.order_interval(run, FEW, 2)
 
 
 def test_a_few_do_not_replace_all(run, tmp_path):

@@ -17,6 +17,7 @@ from unmask.run import find
 from unmask.run.folder import CONFIG, VOCABULARY
 from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
+from unmask.run.previews import is_picture
 from unmask.run.train import held_out
 
 from .machine import print_json
@@ -120,7 +121,7 @@ def _example(dataset: Dataset, split: Split, row: int) -> str:
     tokens = batch.tokens[0] if batch.valid is None else batch.tokens[0][batch.valid[0]]
     names = dataset.manifest.label_names
     label = f" [{names[int(batch.labels[0])]}]" if batch.labels is not None and names else ""
-    if len(split.shape) > 1 and dataset.vocabulary.size == 256:
+    if is_picture(dataset.vocabulary, split.shape):
         return f"row {row}{label}\n{_picture(tokens)}"
     text = dataset.vocabulary.decode(tokens)
     return f"row {row}{label}: {text[:300]!r}{'…' if len(text) > 300 else ''}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import digest, written_whole
+from ..files import digest, read_kept, written_whole
 from ..mistakes import fail
 from .manifest import Manifest, Segment, Shard, SplitPart
 from .sources import Source
@@ -35,8 +35,8 @@ def gather(
     plan: dict[str, Any],
 ) -> Manifest:
     """Gather encoded parts into a prepared folder."""
-    tallies: list[Tally] = [json.loads((part / TALLY).read_text()) for part in parts]
-    rows, blank = plan["rows"], sum(tally.get("empty", 0) for tally in tallies)  # not counted in parts of old
+    tallies: list[Tally] = [read_kept(part / TALLY) for part in parts]
+    rows, blank = plan["rows"], sum(tally["empty"] for tally in tallies)
     names = _ordered({name for tally in tallies for name in tally["splits"]})
     if not any(tally["splits"][name]["tokens"] for tally in tallies for name in tally["splits"]):
         if dropped := sum(tally["dropped"] for tally in tallies):

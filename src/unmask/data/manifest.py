@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..files import written_whole
+from ..files import write_json
 from ..mistakes import fail
 
 VERSION = 1
@@ -75,9 +75,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write the file, complete or not at all."""
-        with written_whole(folder / FILE, "w") as file:
-            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
-            file.write("\n")
+        write_json(folder / FILE, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> "Manifest":

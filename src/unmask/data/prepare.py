@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..files import alone, check_folder, check_same, claim, named, written_whole
+from ..files import alone, check_folder, check_same, claim, named
 from ..mistakes import fail
 from .choose import choose_vocabulary
 from .files import glimpse
@@ -213,8 +213,7 @@ def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int
     if path.exists():
         return load_vocabulary(path)
     vocabulary = choose_vocabulary(plan.vocabulary, source, rows, workers)
-    with written_whole(path, "w") as file:
-        json.dump(vocabulary.to_json(), file)
+    vocabulary.save(path)
     return vocabulary
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from ..files import read_json, read_text
+from ..files import read_json, read_text, written_whole
 from ..mistakes import fail
 
 Content = str | bytes | NDArray[Any]
@@ -78,8 +78,9 @@ class Vocabulary(ABC):
         return np.min_scalar_type(self.size - 1)
 
     def save(self, path: Path) -> None:
-        """Write the JSON document."""
-        path.write_text(json.dumps(self.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
+        """Write the JSON document, whole or not at all."""
+        with written_whole(path, "w") as file:
+            file.write(json.dumps(self.to_json(), ensure_ascii=False) + "\n")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.to_json() == other.to_json()

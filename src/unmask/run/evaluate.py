@@ -133,7 +133,7 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
     if wanted.target_error is not None:
         wanted = _with_repeats(model, split, estimator, wanted, rows)
     settings = settings_of(run, wanted, split)
-    name = f"{wanted.split}-{fingerprint(settings)}"
+    name = f"{wanted.split}-{decided_by(settings)}"
     folder = run.results / EVALS / name
     if world.first:
         write_json(folder / "settings.json", settings)
@@ -242,11 +242,16 @@ def rows_wanted(split: Split, wanted: Evaluation, count: int | None) -> Indices:
 
 
 def settings_of(run: ModelFolder, wanted: Evaluation, split: Split) -> dict[str, Any]:
-    """What decides the figures, apart from the number of sequences: a path does not say what the data is."""
+    """What decides the figures, apart from the number of sequences, and where the data was."""
     settings = asdict(wanted) | {"content": split.identity, "checkpoint": run.identity, "rows": "spread"}
     for name in ("sequences", "target_error"):
         settings.pop(name)
     return settings
+
+
+def decided_by(settings: dict[str, Any]) -> str:
+    """A name for figures: a path does not say what the data is, its content does."""
+    return fingerprint({name: value for name, value in settings.items() if name != "data"})
 
 
 def of_some(name: str, count: int, of: int) -> str:

@@ -30,7 +30,7 @@ from ..data import Dataset
 from ..data.manifest import MOST_TOKENS
 from ..data.vocabulary import Vocabulary
 from ..data.vocabulary import load as load_vocabulary
-from ..files import claim, digest, read_json, write_json, written_whole
+from ..files import claim, digest, read_json, write_json
 from ..mistakes import fail, require
 from ..training import checkpoint
 from ..training.world import ALONE, World
@@ -171,13 +171,12 @@ class Run(ModelFolder):
         if begun != config:
             write_json(folder / CONFIG, to_json(config))
         vocabulary, facts = dataset.vocabulary, Facts.of(dataset, config.length)
-        for name, document in ((VOCABULARY, vocabulary.to_json()), (FACTS, asdict(facts))):
-            if not (folder / name).exists():
-                with written_whole(folder / name, "w") as file:
-                    json.dump(document, file, ensure_ascii=False)
+        if not (folder / VOCABULARY).exists():
+            vocabulary.save(folder / VOCABULARY)
+        if not (folder / FACTS).exists():
+            write_json(folder / FACTS, asdict(facts))
         run = cls(folder)
-        known = replace(facts, content=facts.content if run.facts.content else ())  # runs of old do not know it
-        same, do = run.vocabulary == vocabulary and run.facts == known, "prepare them again, or choose another folder"
+        same, do = run.vocabulary == vocabulary and run.facts == facts, "prepare them again, or choose another folder"
         got, allowed = f"others in {config.data}", "those it began with"
         require(same, f"{folder} was begun with other data", got=got, allowed=allowed, do=do)
         return run

@@ -4,7 +4,6 @@ FOLDER/points/*.json    one point each; a stopped run goes on where it was
 FOLDER/frontier.json, .md, .png
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,11 +17,12 @@ import torch
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Scores, Sequences, per_unit, perplexity, score
 from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
-from ..files import fingerprint, standard, write_json, written_whole
+from ..files import read_kept, standard, write_json, written_whole
 from ..mistakes import extra, require
 from ..sampling import find, fitting, options_of
 from ..sampling.frame import together
 from ..training import charge_chunks
+from .evaluate import decided_by
 from .model import Model
 from .sampling import Sampling
 
@@ -125,9 +125,9 @@ def _point(
     model: Model, sampling: Sampling, count: int, yardsticks: Sequence[Yardstick], folder: Path, about: dict[str, Any]
 ) -> Point:
     settings = asdict(sampling) | {"count": count} | about
-    path = folder / f"{model.sampler(sampling)}-{fingerprint(settings)}.json"
+    path = folder / f"{model.sampler(sampling)}-{decided_by(settings)}.json"
     if path.exists():
-        found = json.loads(path.read_text())["point"]
+        found = read_kept(path)["point"]
         return Point(**found | {"values": {name: Value(**value) for name, value in found["values"].items()}})
     start = time.perf_counter()
     sampled = model.fill(model.blank(count, sampling.seed), sampling)

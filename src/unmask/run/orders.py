@@ -1,6 +1,5 @@
 """The likelihood itself, held between two bounds, from random orders and the exact chain rule."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
@@ -13,10 +12,10 @@ from ..core import Streams
 from ..data import Split
 from ..data.order import Indices
 from ..evaluation import Scores, bits, chain_rule, order_bounds, per_unit
-from ..files import fingerprint, write_json
+from ..files import read_kept, write_json
 from ..mistakes import require
 from ..sampling import MASKED, SCORES, Predictor
-from .evaluate import Evaluation, Progress, batches, rows_wanted, settings_of, split_of
+from .evaluate import Evaluation, Progress, batches, decided_by, rows_wanted, settings_of, split_of
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
 
@@ -39,10 +38,10 @@ def order_interval(
     split = split_of(run, model, wanted)
     places = np.sort(rows_wanted(split, wanted, wanted.sequences or _FEW))
     settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": len(places)}
-    name = f"orders-{wanted.split}-{fingerprint(settings)}"
+    name = f"orders-{wanted.split}-{decided_by(settings)}"
     path = run.results / EVALS / f"{name}.json"
     if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = read_kept(path)
         return found
     rows = list(_bounds(model, split, places, orders, wanted.seed, progress))
     values, tokens = np.concatenate([r for r, _ in rows], axis=1), np.concatenate([t for _, t in rows])

@@ -1,6 +1,5 @@
 """Text that a model was not trained on, by a named protocol, and multiple choice."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -30,7 +29,7 @@ from ..evaluation import (
     score,
 )
 from ..evaluation.sets import Text
-from ..files import digest, fingerprint, write_json, written_whole
+from ..files import digest, fingerprint, read_kept, write_json
 from ..mistakes import fail, require
 from ..training import charge_chunks
 from .evaluate import Evaluation, Progress, of_some
@@ -126,7 +125,7 @@ class ZeroShots:
         settings = self._settings(wanted)
         path = self.run.results / EVALS / f"{_name(wanted, settings)}.json"
         if path.exists():
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found: dict[str, Any] = read_kept(path)
             return path, found
         found = settings | zero_shot(self._model, wanted, self.how, progress)
         write_json(path, found)
@@ -179,7 +178,7 @@ def choices(
 def _answers(model: Model, questions: dict[int, Question], settings: dict[str, Any], path: Path) -> list[Answered]:
     """Of some questions, by their numbers, written down."""
     if path.exists():
-        return [_answered(**one) for one in json.loads(path.read_text())]
+        return [_answered(**one) for one in read_kept(path)]
     found = answer(
         model.network,
         questions,
@@ -192,8 +191,7 @@ def _answers(model: Model, questions: dict[int, Question], settings: dict[str, A
         charge=charge_chunks,
     )
     answered = list(found)
-    with written_whole(path, "w") as file:
-        file.write(json.dumps([asdict(one) for one in answered]) + "\n")
+    write_json(path, [asdict(one) for one in answered])
     return answered
 
 

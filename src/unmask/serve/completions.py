@@ -18,6 +18,7 @@ from fastapi.responses import Response
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..data.vocabulary import BROKEN
 from ..mistakes import require
 from ..run import Sampling
 from ..run.prompt import Prompt, around, ends_in_space
@@ -27,8 +28,6 @@ from .errors import Document
 from .gone import streamed, unless_gone
 from .served import Served, find, seed_of
 
-_PENDING = "\ufffd"
-"""How the first bytes of a character that is not whole yet are read."""
 _DONE = "data: [DONE]\n\n"
 
 
@@ -75,7 +74,7 @@ class Growing:
     def _fresh(self, whole: bool) -> str:
         end = len(self.text)
         if not whole:
-            end = len(self.text.rstrip(_PENDING))
+            end = len(self.text.rstrip(BROKEN))
             end -= max((_begun(stop, self.text[max(0, end - len(stop)) : end]) for stop in self.stops), default=0)
         fresh, self.sent = self.text[self.sent : max(end, self.sent)], max(end, self.sent)
         return fresh

@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,10 @@ from torch import Tensor
 from ..data.vocabulary import Characters, Integers, Subwords
 from ..mistakes import require
 from ..run import Model
+from ..run.previews import is_picture
 from ..sampling import LAWS, fitting
 from .bodies import How
 from .engine import Engine, Limits
-
-_BROKEN = "\ufffd"
-"""How a part of a character is read."""
 
 
 class UnknownModelError(Exception):
@@ -44,20 +43,15 @@ class Served:
         """Whether its tokens are pieces of text."""
         return not isinstance(self.model.vocabulary, Integers)
 
-    @property
-    def is_picture(self) -> bool:
-        """Whether its rows are pixels in two dimensions, with or without colour."""
-        shape = self.model.facts.shape
-        return not self.is_text and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3))
-
     def describe(self) -> dict[str, Any]:
         """What a page must know to show it."""
         model = self.model
+        picture = is_picture(model.vocabulary, model.facts.shape)
         family = model.method.family
         samplers = fitting(model.process.schedule, family, model.network.sees_time)
         return {
             "id": self.name,
-            "kind": "text" if self.is_text else "picture" if self.is_picture else "numbers",
+            "kind": "text" if self.is_text else "picture" if picture else "numbers",
             "shape": list(model.facts.shape),
             "fixed_shape": model.rows,
             "vocabulary": repr(model.vocabulary),
@@ -90,17 +84,13 @@ class Served:
         return self.model.vocabulary.decode([token]) if self.is_text else str(token)
 
     def pieces(self, tokens: list[int | None]) -> list[str | None]:
-        """The text of each token: together that of all. A character of several tokens belongs to the first of them."""
-        found = [None if token is None else self.piece(token) for token in tokens]
-        start = 0
-        while start < len(found):
-            end = start
-            while end < len(found) and _BROKEN in (found[end] or ""):
-                end += 1
-            if end - start > 1:
-                whole = self.model.vocabulary.decode([token for token in tokens[start:end] if token is not None])
-                found[start:end] = [whole, *[""] * (end - start - 1)]
-            start = max(end, start + 1)
+        """What each token adds to the text of all; None in gaps, which break characters of several tokens."""
+        found: list[str | None] = []
+        for gap, run in groupby(tokens, key=lambda token: token is None):
+            if gap:
+                found += [None for _ in run]
+            else:
+                found += self.model.vocabulary.pieces([token for token in run if token is not None])
         return found
 
     def check(self, *, samples: int = 1, tokens: int = 1, steps: int | None = None) -> None:

@@ -104,12 +104,12 @@ class Bits:
 
     mean: float
     error: float
-    split: str | None = None
-    """Of the data; runs of old do not know it."""
+    split: str
+    """Of the data."""
 
     def __str__(self) -> str:
         """In words; validation data need not be named."""
-        of = "" if self.split in (None, "valid") else f" of {self.split}"
+        of = "" if self.split == "valid" else f" of {self.split}"
         return f"{self.mean:.4f} ± {self.error:.4f} bits per token{of}"
 
 
