@@ -90,6 +90,8 @@ def test_names_that_exist_cannot_be_taken():
         extend.sampler("ancestral", summary="")(nothing)
     with pytest.raises(ValueError, match="unknown law: got exactly"):
         extend.sampler("mine", summary="", law="exactly")
+    with pytest.raises(ValueError, match="unknown schedules: got any, allowed is ANY, SCALAR, POLYNOMIAL"):
+        extend.sampler("mine", summary="", schedules="any")(nothing)
     with pytest.raises(ValueError, match="there is a schedule of this name"):
         extend.schedule("cosine", Linear())
     with pytest.raises(ValueError, match="there is a preset of this name"):

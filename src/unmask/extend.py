@@ -19,7 +19,7 @@ from .mistakes import fail, require
 from .presets import PRESETS, Preset
 from .run.config import METHODS, MethodConfig, NetworkConfig
 from .sampling import LAWS, SAMPLERS, Frame, Sampler
-from .sampling.samplers import KINDS
+from .sampling.samplers import KINDS, Schedules
 from .training import Needs
 from .training.md4 import SCHEDULES
 
@@ -36,12 +36,15 @@ _YOURS: set[tuple[str, str]] = set()
 def sampler(name: str, *, summary: str, law: str = "biased", **facts: Any) -> Callable[[_Run], _Run]:
     """A function (predict, process, x, grid, streams, *, options…) that fills the masked positions of x, and yields a
     `Frame` for each step. The default of an option says of which kind it is. law: what the sampler does to the law of
-    the model, one of `unmask.sampling.LAWS`; `facts` are other fields of `unmask.sampling.Sampler`.
+    the model, one of `unmask.sampling.LAWS`; `facts` are other fields of `unmask.sampling.Sampler`, for example
+    `schedules=ANY` from `unmask.sampling.samplers` for one that GenMD4 can use as well.
     """
     require(law in LAWS, "unknown law", got=law, allowed=", ".join(LAWS), do='"biased" promises nothing')
 
     def add(run: _Run) -> _Run:
         made = Sampler(run, law, summary, **facts)
+        known, of = isinstance(made.schedules, Schedules), "unmask.sampling.samplers"
+        require(known, "unknown schedules", got=made.schedules, allowed="ANY, SCALAR, POLYNOMIAL", do=f"see {of}")
         kinds, do = ", ".join(kind.__name__ for kind in KINDS), "give it one: only the default says what may be given"
         for option, default in made.options.items():
             good = isinstance(default, KINDS)

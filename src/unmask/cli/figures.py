@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import Cosine, Geometric, Linear, Polynomial, Schedule
+from unmask.core import Cosine, Geometric, Linear, Polynomial, Schedule, exponents
 from unmask.files import written_whole
 from unmask.mistakes import extra
 from unmask.run.sampling import GRIDS
@@ -154,7 +154,7 @@ def _at(function: Any, t: Tensor, schedule: Schedule) -> Tensor:
     """The values [K, T] of a schedule's function; K is 1, or the number of tokens."""
     if not schedule.per_token:
         return function(t)[None]  # type: ignore[no-any-return]
-    tokens = torch.arange(len(schedule.w))  # type: ignore[attr-defined]
+    tokens = torch.arange(len(exponents(schedule)))
     one_by_one = getattr(schedule.at(tokens[:, None]), function.__name__)
     return one_by_one(t)  # type: ignore[no-any-return]
 

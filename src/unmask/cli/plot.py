@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unmask.core import Schedule
+from unmask.core import Schedule, exponents
 from unmask.data.vocabulary import Vocabulary
 from unmask.files import check_folder
 from unmask.mistakes import extra, fail, require
@@ -99,11 +99,7 @@ def _revealed(path: Path, subjects: Sequence[Subject], steps: int) -> Path | Non
 
 def _exponents(path: Path, subjects: Sequence[Subject], steps: int) -> Path | None:
     del steps
-    models = [
-        (s.name, s.schedule.w, symbols(s.model.vocabulary))  # type: ignore[attr-defined]
-        for s in subjects
-        if s.schedule.per_token
-    ]
+    models = [(s.name, exponents(s.schedule), symbols(s.model.vocabulary)) for s in subjects if s.schedule.per_token]
     return figures.draw_exponents(path, models) if models else None
 
 

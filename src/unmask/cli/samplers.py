@@ -19,7 +19,14 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     check_files(plot)
     drawn = None if plot is None else figure(plot, steps, length)
     rows = [
-        {"name": name, "does": s.summary, "law": s.law, "options": s.options, "grid": s.grid, "schedules": s.schedules}
+        {
+            "name": name,
+            "does": s.summary,
+            "law": s.law,
+            "options": s.options,
+            "grid": s.grid,
+            "schedules": s.schedules.words,
+        }
         for name, s in SAMPLERS.items()
     ]
     if as_json:

@@ -31,7 +31,7 @@ from .objective import (
 from .points import balanced, iid, lattice, paired, stratified
 from .process import Denoiser, Process
 from .race import TokenExactK
-from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial
+from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, TokenPolynomial, exponents
 from .streams import Streams
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "estimate_nelbo",
     "exact",
     "exact_k_of",
+    "exponents",
     "filter_logits",
     "fit_surprise",
     "fitting_grid",

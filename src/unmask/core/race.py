@@ -20,7 +20,7 @@ from . import checks
 from .estimator import Estimator, ExactK, count_valid, hide_least
 from .generalized import charge_rates
 from .objective import Draw, RaceDraw, Rows
-from .schedule import TokenPolynomial
+from .schedule import TokenPolynomial, exponents
 from .streams import Streams
 
 
@@ -43,8 +43,7 @@ class TokenExactK(ExactK):
 
     @property
     def _w(self) -> Tensor:
-        w: Tensor = self.process.schedule.w  # type: ignore[attr-defined]  # see above
-        return w
+        return exponents(self.process.schedule)
 
     def draw_given_k(
         self, x_0: Tensor, k: Tensor, weight: Tensor, streams: Streams, valid: Tensor | None = None

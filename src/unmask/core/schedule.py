@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from ..mistakes import require
+from ..mistakes import fail, require
 from . import checks
 from .numeric import log1mexp, log_of_complement_pair
 
@@ -327,3 +327,10 @@ class TokenPolynomial(Schedule):
 
     def __repr__(self) -> str:
         return f"TokenPolynomial(V={len(self.w)})"
+
+
+def exponents(schedule: Schedule) -> Tensor:
+    """w of α_t = 1 − t^w: one for all tokens, or one for each [V]."""
+    if isinstance(schedule, (Polynomial, TokenPolynomial)):
+        return torch.as_tensor(schedule.w)
+    fail("the schedule has no exponents", got=repr(schedule), allowed="1 − t^w", do="use polynomial, or GenMD4")

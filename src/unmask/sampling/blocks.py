@@ -10,10 +10,10 @@ from ..core import Process, Streams
 from ..mistakes import require
 from .frame import Frame
 from .predict import Predictor
-from .samplers import Run
+from .samplers import SamplerFunction
 
 
-def in_blocks(run: Run, window: int) -> Run:
+def in_blocks(run: SamplerFunction, window: int) -> SamplerFunction:
     """A sampler for rows [B, L] of any length, from one for `window` positions (semi-autoregressive).
 
     The first window is filled, then half a window of new positions at a time, each block seeing what comes before it

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ..core import Process, Streams, inverse_cdf
+from ..core import Process, Streams, exponents, inverse_cdf
 from ..mistakes import require
 from .frame import Frame, highest, number, put, spread
 from .predict import Predictor
@@ -47,7 +47,7 @@ def race(
     exponential clocks race: the first is at −log(u_n)/r_n. Several tokens per call do not see each other.
     """
     _check_tokens(tokens_per_call)
-    w: Tensor = torch.as_tensor(process.schedule.w, device=x.device)  # type: ignore[attr-defined]  # see `samplers`
+    w = exponents(process.schedule).to(x.device)
     log_t, step = grid[:1].to(x.device).log().expand(len(x)), 0
     mask = x == process.mask_id
     while bool(mask.any()):
@@ -77,7 +77,7 @@ def thinning(predict: Predictor, process: Process, x: Tensor, grid: Tensor, stre
 
     Propose one of n at rate n·w_max, ask the network about it, accept with chance (μ·w)/w_max, draw from μ·w.
     """
-    w: Tensor = torch.as_tensor(process.schedule.w, device=x.device)  # type: ignore[attr-defined]  # see `samplers`
+    w = exponents(process.schedule).to(x.device)
     largest, log_t, step = w.max(), grid[:1].to(x.device).log().expand(len(x)), 0
     mask = x == process.mask_id
     while bool(mask.any()):

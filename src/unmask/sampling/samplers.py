@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import Process, Schedule
+from ..core import Polynomial, Process, Schedule, TokenPolynomial
 from ..mistakes import fail, nearest, require
 from . import adaptive, ancestral, hitting, order, remask, scores, uniform
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
@@ -13,24 +13,33 @@ from .frame import Frame
 from .predict import Predictor
 from .speculative import speculative
 
-ANY, SCALAR, POLYNOMIAL = "any", "scalar", "polynomial"
-
-
-Run = Callable[..., Iterator[Frame]]
+SamplerFunction = Callable[..., Iterator[Frame]]
 """(predict, process, x, grid, streams, **options): fills the masked positions of x [B, ...], a frame for each step;
 row b draws from stream b."""
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """Those that a sampler is defined for."""
+
+    words: str
+    hold: Callable[[Schedule], bool]
+
+
+ANY = Schedules("any", lambda _: True)
+SCALAR = Schedules("one schedule for all tokens", lambda schedule: not schedule.per_token)
+POLYNOMIAL = Schedules("1 − t^w", lambda schedule: isinstance(schedule, (Polynomial, TokenPolynomial)))
 
 
 @dataclass(frozen=True)
 class Sampler:
     """A way to sample."""
 
-    run: Run
+    run: SamplerFunction
     law: str
     """What it does to the law of the model, one of `LAWS`; `law_of` a family of models may say more."""
     summary: str
-    schedules: str = SCALAR
-    """Which it is defined for: any, scalar, or polynomial ones."""
+    schedules: Schedules = SCALAR
     time_free: bool = False
     """Whether it needs a network that does not see the time."""
     families: tuple[Family, ...] = (MASKED, SCORES)
@@ -52,7 +61,7 @@ class Sampler:
 
     def fits(self, schedule: Schedule) -> bool:
         """Whether it is defined for this schedule."""
-        return {ANY: True, SCALAR: not schedule.per_token, POLYNOMIAL: hasattr(schedule, "w")}[self.schedules]
+        return self.schedules.hold(schedule)
 
 
 EXACT, STEPS, NEARS, BIASED = "exact", "exact for T steps", "nears exact as T grows", "biased"
@@ -190,7 +199,7 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
         sampler.fits(process.schedule),
         f"{name} is not defined for this schedule",
         got="a schedule for each token (GenMD4)" if per_token else repr(process.schedule),
-        allowed={ANY: "", SCALAR: "one schedule for all tokens", POLYNOMIAL: "1 − t^w"}[sampler.schedules],
+        allowed=sampler.schedules.words,
         do="use ancestral, thinning or race" if per_token else "use first-hitting",
     )
     require(

@@ -13,7 +13,7 @@ from .blocks import in_blocks
 from .family import BLOCKS, CAUSAL
 from .frame import Frame, put, times
 from .predict import Predictor
-from .samplers import Run, check
+from .samplers import SamplerFunction, check
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _start(x: Tensor, grid: Tensor) -> Frame:
     return Frame(0, times(grid[0].item(), x), x, torch.zeros_like(x, dtype=torch.bool))
 
 
-def _completed(run: Run) -> Run:
+def _completed(run: SamplerFunction) -> SamplerFunction:
     """The sampler, and one more step for what it leaves masked."""
 
     def completed(

@@ -13,6 +13,7 @@ from torch import Tensor
 from ..grid import check_grid
 from ..objective import Draw, Nelbo, Objective, RaceDraw, TokenDraw, nelbo, prior, reconstruction
 from ..process import Denoiser, Process
+from ..schedule import exponents
 
 
 def exact_nelbo(denoiser: Denoiser, x_0: Tensor, draw: Draw, process: Process, objective: Objective = nelbo) -> Nelbo:
@@ -71,7 +72,7 @@ def token_exact_k(process: Process, x_0: Tensor) -> RaceDraw:
     M is left when a token n appears: P(M) = Σ_{n∉M} P(M ∪ {n}) w_n / W_{M∪{n}}, starting where all are masked.
     """
     masks = all_masks(len(x_0))
-    w = process.schedule.at(x_0).w  # type: ignore[attr-defined]
+    w = exponents(process.schedule.at(x_0))
     total = (masks * w).sum(1)
     bit = [1 << i for i in reversed(range(len(x_0)))]  # what a token adds to the number of a mask
     reached = [total.new_ones(())] * len(masks)
