@@ -166,7 +166,7 @@ class _Kept:
                 done += len(part.nats)
                 if progress is not None:
                     progress(min(done * world.size, len(rows)), len(rows))
-        world.sum_(torch.zeros(1, device=self.model.device))  # all parts are there when all ranks are here
+        world.all_reduce(torch.zeros(1, device=self.model.device))  # all parts are there when all ranks are here
         return Scores.joined(part for start in starts for part in self._computed(rows, start))
 
     def _computed(self, rows: Indices, start: int) -> Iterator[Scores]:

@@ -194,7 +194,7 @@ class Run(ModelFolder):
         return None if path is None else path.name
 
     def pinned(self, world: World = ALONE) -> "Run":
-        name = world.told(self.identity if world.first else None)
+        name = world.broadcast(self.identity if world.first else None)
         return self._fail_without() if name is None else replace(self, at=name)
 
     @property

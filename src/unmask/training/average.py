@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..mistakes import require
-from .world import parameters, put
+from .world import copy_into, parameters
 
 
 class Average:
@@ -47,4 +47,4 @@ class Average:
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """Put an average back."""
-        put(self.weights, weights)
+        copy_into(self.weights, weights)

@@ -29,7 +29,7 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_sharded
 
 from ..files import digest
 from ..mistakes import fail
-from .world import ALONE, World, whole
+from .world import ALONE, World, full_tensors
 
 Tensors = dict[str, Tensor]
 STATE, OPTIMIZER = "state.json", "optimizer"
@@ -74,10 +74,10 @@ def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
                     shutil.rmtree(left, ignore_errors=True)
                 partial.mkdir(parents=True)
         for name, tensors in (("weights", snapshot.weights), ("average", snapshot.average)):
-            put_together = whole(tensors)
+            whole = full_tensors(tensors)
             with world.first_only() as ours, _plainly(target):
                 if ours:
-                    save_file({k: v.detach().contiguous() for k, v in put_together.items()}, _file(partial, name))
+                    save_file({k: v.detach().contiguous() for k, v in whole.items()}, _file(partial, name))
         with _one_process(), _plainly(target):
             writer = HuggingFaceStorageWriter(str(partial / OPTIMIZER), save_distributed=True)
             moments = {k: v.contiguous() for k, v in snapshot.optimizer.items()}  # channels may lie last on a GPU

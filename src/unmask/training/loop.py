@@ -29,7 +29,7 @@ from .loss import charge_chunks
 from .method import Method
 from .optimizer import OptimizerConfig, build_optimizer
 from .rate import RateConfig, rate_factor
-from .world import ALONE, World, choose, parameters, put, scalar
+from .world import ALONE, World, choose, copy_into, parameters, scalar
 
 BITS = 1 / math.log(2)
 _VALIDATION_BATCH = 16
@@ -191,10 +191,10 @@ class Trainer:
 
     def resume(self, warn: Callable[[str], None] = checkpoint.to_stderr) -> int:
         """Go to the newest whole checkpoint, if there is one; returns the steps done."""
-        path = self.world.told(checkpoint.newest(self.folder, warn) if self.world.first else None)
+        path = self.world.broadcast(checkpoint.newest(self.folder, warn) if self.world.first else None)
         if path is not None:
             found = checkpoint.load(path, self.optimizer.tensors(self.method), self.world)
-            put(parameters(self.method), found.weights)
+            copy_into(parameters(self.method), found.weights)
             self.average.load(found.average)
             self.optimizer.load(self.method, found.optimizer)
             self.done = self._first = found.step
@@ -271,7 +271,7 @@ class Trainer:
         self.average.update(step)
         self.done += 1
         asked = torch.full_like(loss, float(self.stop_asked()))
-        shared = self.world.sum_(torch.stack([loss * BITS, asked]))
+        shared = self.world.all_reduce(torch.stack([loss * BITS, asked]))
         values, ready = _to_host(torch.cat([shared, norm.double()[None]]))
         return Launched(step + 1, values, ready, batch.tokens, batch.rows, rate)
 
@@ -324,10 +324,10 @@ class Trainer:
         count, world = min(self.config.validation_sequences, len(self.valid)), self.world
         share = -(-count // world.size)  # as many for each rank; the last ones may be done twice
         rows = np.sort(self.valid.spread(count))[np.minimum(world.rank + world.size * np.arange(share), count - 1)]
-        with self.average.applied(), self.strategy.gathered(), self._precision():
+        with self.average.applied(), self.strategy.unsharded(), self._precision():
             own = self._scores(self.valid, rows)
         nats, tokens = (
-            world.gathered(torch.from_numpy(values).to(self.device)).flatten()[:count].cpu().numpy()
+            world.all_gather(torch.from_numpy(values).to(self.device)).flatten()[:count].cpu().numpy()
             for values in (own.nats, own.tokens)
         )
         scores = Scores(nats, np.zeros(count), tokens, 0, neighbours=self.valid.running)
@@ -352,7 +352,7 @@ class Trainer:
             return None
         label = torch.arange(count, device=self.device) % network.classes if network.classes else None
         streams = Streams(self.config.seed, count, device=self.device).fork("preview")
-        with self.average.applied(), self.strategy.gathered(), self._precision():
+        with self.average.applied(), self.strategy.unsharded(), self._precision():
             process = self.method.estimator().process
             grid = fitting_grid(process.schedule)(self.config.preview_steps)
             x = blank(self.train.shape, process.mask_id, streams, self._lengths(), self.train.fill)

@@ -40,13 +40,13 @@ class World:
         """Whether this is the rank that writes and speaks."""
         return self.rank == 0
 
-    def sum_(self, values: Tensor) -> Tensor:
+    def all_reduce(self, values: Tensor) -> Tensor:
         """Add up over all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
-    def gathered(self, values: Tensor) -> Tensor:
+    def all_gather(self, values: Tensor) -> Tensor:
         """The values [n] of all ranks as [n, ranks]."""
         if self.size == 1:
             return values[:, None]
@@ -54,7 +54,7 @@ class World:
         dist.all_gather(parts, values.contiguous())
         return torch.stack(parts, 1)
 
-    def told(self, thing: Any) -> Any:
+    def broadcast(self, thing: Any) -> Any:
         """What the first rank says."""
         if self.size == 1:
             return thing
@@ -72,7 +72,7 @@ class World:
             if self.size == 1:
                 raise
             wrong = error
-        said = self.told(str(wrong) if wrong else None)
+        said = self.broadcast(str(wrong) if wrong else None)
         if said is not None:
             raise wrong or OSError(said)
 
@@ -116,7 +116,7 @@ class Strategy:
         del last
         return nullcontext()
 
-    def gathered(self) -> AbstractContextManager[None]:
+    def unsharded(self) -> AbstractContextManager[None]:
         """Within the block the network can be called in parts, not only through the method."""
         return nullcontext()
 
@@ -152,7 +152,7 @@ class Fsdp(Strategy):
         yield
 
     @contextmanager
-    def gathered(self) -> Iterator[None]:
+    def unsharded(self) -> Iterator[None]:
         self._sharded.unshard()
         try:
             yield
@@ -179,13 +179,13 @@ def choose(parallel: str | None, world: World) -> type[Strategy]:
     return STRATEGIES[parallel]
 
 
-def whole(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def full_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Tensors put together from their parts on all ranks; every rank must ask."""
     return {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in tensors.items()}
 
 
 @torch.no_grad()
-def put(targets: dict[str, Tensor], values: dict[str, Tensor]) -> None:
+def copy_into(targets: dict[str, Tensor], values: dict[str, Tensor]) -> None:
     """Copy whole tensors into targets, of which this rank may hold a part."""
     for name, target in targets.items():
         value = values[name].to(target.device)
