@@ -5,7 +5,6 @@
 The same JSON and the same matplotlib give the same bytes.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -15,7 +14,7 @@ from unmask.cli.figures import COLOURS, picture
 from unmask.files import written_whole
 from unmask.mistakes import extra
 
-from .record import RESULTS
+from .record import kept
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 LOOKS = (("o", "-"), ("s", "--"), ("^", ":"))
@@ -179,9 +178,8 @@ def write(name: str, folder: Path = IMAGES) -> Path:
     """One picture, without anything that would change from one time to the next."""
     matplotlib = extra("matplotlib", "plot", "a picture")
     make, names = PLOTS[name]
-    files = [file for name in names for file in sorted(RESULTS.glob(f"{name}.json"))]
     path = folder / f"{name}.svg"
-    figure = make(*(json.loads(file.read_text()) for file in files))
+    figure = make(*kept(*names))
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:g}")

@@ -18,6 +18,14 @@ import unmask
 RESULTS = Path(__file__).parent / "results"
 
 
+def kept(*names: str) -> list[dict[str, Any]]:
+    """The results of these names; a * stands for any, and each name must have one."""
+    files = {name: sorted(RESULTS.glob(f"{name}.json")) for name in names}
+    if missing := [name for name, found in files.items() if not found]:
+        raise FileNotFoundError(f"no result of the name {', '.join(missing)} in {RESULTS}")
+    return [json.loads(file.read_text()) for found in files.values() for file in found]
+
+
 class Record:
     """Collects the figures of one run and writes `results/NAME.json` when done."""
 

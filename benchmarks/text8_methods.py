@@ -89,11 +89,13 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=1500, help=f"more than {SETTLED + 1}: those before are not timed")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--about", default="", help="what is done in a way of its own")
     parser.add_argument("--name", help="of the record; methods/METHOD if left out")
     options, settings = parser.parse_known_args()
+    if options.steps <= SETTLED + 1:
+        parser.error(f"too few steps to time: got {options.steps}, allowed: more than {SETTLED + 1}; train longer")
     name = f"{options.method}{'-no-time' if options.no_time else ''}"
     record = Record(f"{options.name or f'methods/{name}'}-{options.seed}", options.seed)
     setup = config(options.method, options.data, options.seed, options.steps, not options.no_time, settings)

@@ -157,6 +157,12 @@ def test_every_preset_has_a_dry_run_without_its_data(tmp_path, here):
         summary, _, document = done.stdout.partition("{")
         assert said in " ".join(summary.split())
         assert json.loads("{" + document)["training"]["batch_size"] == 8
+    done = here("train", "fineweb-edu-large", "--dry-run", "--json")
+    found = json.loads(done.stdout)
+    assert found["config"]["data"]
+    assert round(found["cost"]["parameters"] / 1e6, 2) == 878.46
+    assert found["cost"]["flops_per_token"] > 6 * 0.5 * found["cost"]["parameters"]
+    assert found["cost"]["memory_bytes"] > 16 * found["cost"]["parameters"]
     assert not list(tmp_path.iterdir())
 
 

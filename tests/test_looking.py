@@ -164,6 +164,9 @@ def test_other_models_have_no_loss_to_draw(letters, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     causal = trained(letters.parent / "data", tmp_path / "ar", method="ar", steps=1)
     assert json.loads(command(capsys, "plot", causal, "--json")[1]) == [str(causal / "plots" / "loss.png")]
+    export(find(str(causal)), tmp_path / "c")
+    code, out, _ = command(capsys, "plot", "c")
+    assert (code, out) == (0, "nothing to plot: no losses, and no schedule in use\n")
     export(find(letters), tmp_path / "m")
     written = json.loads(command(capsys, "plot", "m", "--json")[1])
     assert written == ["results/m/plots/schedule.png", "results/m/plots/revealed.png"]

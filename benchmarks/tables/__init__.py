@@ -5,12 +5,11 @@ A table stands between `<!-- table NAME -->` and `<!-- end -->` in a Markdown fi
     python -m benchmarks.tables
 """
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ..record import RESULTS
+from ..record import kept
 from . import likelihoods, models, overview, samples, speed, theory
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,10 +70,7 @@ def filled(text: str) -> str:
 
     def fill(place: re.Match[str]) -> str:
         make, names = TABLES[place["name"]]
-        files = [file for name in names for file in sorted(RESULTS.glob(f"{name}.json"))]
-        if len(files) < len(names):
-            raise FileNotFoundError(f"no result for the table {place['name']}: {', '.join(names)}")
-        return f"{place[1]}{make(*(json.loads(file.read_text()) for file in files))}\n{place[3]}"
+        return f"{place[1]}{make(*kept(*names))}\n{place[3]}"
 
     return PLACE.sub(fill, text)
 

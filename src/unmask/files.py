@@ -204,9 +204,9 @@ def check_replaceable(folder: Path, files: Sequence[str]) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """A readable JSON file, whole or absent."""
+    """A readable file of standard JSON, whole or absent."""
     with written_whole(path, "w") as file:
-        file.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        file.write(json.dumps(standard(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def standard(document: Any) -> Any:

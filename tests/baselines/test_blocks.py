@@ -1,12 +1,18 @@
 """Block diffusion: one block is MD4, blocks of one token are the chain rule, and no block sees what comes later."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 import torch
 
+from tests.small_models import trained
 from unmask.baselines import BlockConfig, InBlocks
 from unmask.core import ContinuousTime, ExactK, Linear, Process, Streams, estimate_nelbo, uniform_grid
+from unmask.data import Plan, prepare
 from unmask.networks import TransformerConfig
-from unmask.sampling import BLOCKS, Predictor, sample
+from unmask.run import load
+from unmask.sampling import BLOCKS, Predictor, sample, trajectory
 from unmask.training import charge_chunks
 
 V, N = 5, 8
@@ -109,3 +115,37 @@ def test_finished_blocks_are_read_once(monkeypatch):
     assert torch.equal(*found)
     assert set(read) == {2}
     assert len(read) <= 4 * 3 + 3  # each step of each block, and each finished block once
+
+
+def test_rows_whose_places_mean_something(tmp_path):
+    """Both copies have the places of the row; block by block the network says the same of them, and it trains."""
+    torch.manual_seed(0)
+    net = TransformerConfig(V, 2, 2, 16, block=4, positions=N).build().eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    masked = X.clone()
+    masked[:, 4:] = V
+    with torch.no_grad():
+        pair, alone = net.features(torch.stack([X, masked], 1)), net.features(masked)
+    torch.testing.assert_close(pair[:, 4:], alone[:, 4:], rtol=1e-4, atol=1e-5)
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).integers(0, V, (60, 16)))
+    prepare(Plan(str(tmp_path / "a.npy")), tmp_path / "data")
+    model = load(trained(tmp_path / "data", tmp_path / "run", method="block"), device="cpu")
+    assert model.network.config.positions == 16
+    assert model.sample_tokens(3, steps=4).tokens.max() < V
+
+
+def test_a_block_is_finished_before_the_next_where_the_grid_ends_early():
+    """What is left of it is drawn in one more step; with what was read and without it is the same."""
+    net, x, found = network(2), torch.full((5, N), V), []
+    for cache in (True, False):
+        predict = Predictor(net, V, cache=cache, family=BLOCKS)
+        frames = list(trajectory(predict, PROCESS, x, uniform_grid(4)[:-2], Streams(4, 5), "block-wise"))
+        assert [frame.step for frame in frames] == list(range(len(frames)))
+        for before, after in pairwise(frames):
+            begun = (after.tokens != before.tokens).any(0).nonzero()[:, 0] // 2
+            assert all((before.tokens[:, : 2 * int(block)] < V).all() for block in begun)
+        found.append(frames[-1].tokens)
+    assert torch.equal(*found)
+    assert found[0].max() < V

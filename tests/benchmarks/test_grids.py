@@ -19,8 +19,7 @@ from unmask.sampling import Predictor
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A folder of results of its own."""
-    for module in (record, tables, plots):
-        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
     return tmp_path
 
 

@@ -1,6 +1,7 @@
 """Estimators against the bounds they estimate. Statistical tests: fixed seeds, false alarm at most 1e-6 per file."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from scipy import stats
 
 from unmask.core import (
+    Around,
     BellK,
     ContinuousTime,
     Controlled,
@@ -414,6 +416,35 @@ def test_fitted_baseline_keeps_the_bound_and_shrinks_its_error():
         z = (bound.mean + law.log_prob(x_0)) / bound.standard_error
         assert abs(z.mean()) < Z / 16**0.5
     assert bounds[1].standard_error.square().mean() < 0.9 * bounds[0].standard_error.square().mean()
+
+
+@dataclass(frozen=True)
+class Halved(Around):
+    """An estimator whose network sees other tokens: halves of them."""
+
+    exact = True
+
+    def shown(self, x_0, draw):
+        return super().shown(x_0, draw) // 2
+
+
+def test_what_goes_around_an_estimator_keeps_what_it_does_not_change():
+    process = Process(Linear(), 3)
+    assert Around(ExactK(process)).coverage() == 1
+    assert not Around(ExactK(process)).exact
+    assert Around(Halved(ExactK(process))).exact
+
+
+def test_a_baseline_is_fitted_on_what_the_network_is_shown():
+    process, seen = Process(Linear(), 8), []
+
+    def denoiser(x_t, t, condition):
+        del t, condition
+        seen.append(x_t)
+        return torch.zeros(*x_t.shape, 8)
+
+    fit_surprise(denoiser, torch.full((4, 6), 7), Halved(ExactK(process)))
+    assert {int(token) for x in seen for token in x.unique()} == {3, 4}  # 7 and the mask, 8, halved
 
 
 def test_exact_k_form_is_what_exact_k_estimates():

@@ -469,6 +469,12 @@ def test_images_have_a_side():
         (lambda d: arrays(d / "a.npz"), {"reading": Reading(label_column="y")}, "needs the name of its data: got y"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "runes"}, "unknown vocabulary: got runes"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "bpe"}, "needs a size"),
+        (
+            lambda d: write(d / "a.txt", b"abc" * 99),
+            {"vocabulary": "bytes:17"},
+            "bytes takes no argument",
+        ),
+        (lambda d: array(d / "a.npy"), {"vocabulary": "bytes"}, "numbers met a vocabulary of text: got an array"),
         (lambda d: write(d / "a.txt", b"abx" * 99), {"vocabulary": "alphabet:ab"}, "'x' is not in the vocabulary"),
         (lambda d: write(d / "a.smi", b"CCO\nCC\n"), {}, "no document fell into the split"),
         (lambda d: write(d / "m" / "train-images-idx3-ubyte", b"junk"), {"kind": "mnist"}, "lacks MNIST's train files"),
@@ -529,6 +535,25 @@ def test_damaged_archives_are_named(tmp_path, name, content):
     assert not (tmp_path / "prepared").exists()
 
 
+def test_damaged_sets_are_named(tmp_path):
+    """MNIST, CIFAR-10 and text8 of which a part is missing."""
+    mnist = tmp_path / "mnist"
+    mnist.mkdir()
+    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (mnist / f"{name}-ubyte.gz").write_bytes(_cut(gzip.compress(bytes(RNG.integers(0, 99, 999, dtype=np.uint8)))))
+    packed = tmp_path / "cifar-10-binary.tar.gz"
+    (tmp_path / "test_batch.bin").write_bytes(bytes(RNG.integers(0, 99, 30 * 3073, dtype=np.uint8)))
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(tmp_path / "test_batch.bin")
+    packed.write_bytes(_cut(packed.read_bytes()))
+    (tmp_path / "text8.xz").write_bytes(_cut(lzma.compress(bytes(RNG.integers(0, 99, 9999, dtype=np.uint8)))))
+    for name, kind in (("mnist", "mnist"), ("cifar-10-binary.tar.gz", "cifar10"), ("text8.xz", "text8")):
+        with pytest.raises(ValueError, match="is damaged: got ") as caught:
+            prepared(tmp_path, tmp_path / name, kind=kind)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "prepared").exists()
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_an_archive_of_several_files_is_not_read_in_part(tmp_path, count):
     with zipfile.ZipFile(tmp_path / "a.txt.zip", "w") as archive:
@@ -569,6 +594,7 @@ def test_classes_are_those_that_occur(tmp_path, labels, names):
     ("line", "options", "message"),
     [
         ({"text": "abc", "y": ["a"]}, {"label_column": "y", "rows": True}, r"a class is not a name: got \['a'\]"),
+        ({"text": "abc", "y": []}, {"label_column": "y", "rows": True}, r"a class is not a name: got \[\]"),
         ({"text": "abc", "y": 1}, {"label_column": "y"}, "running text has no classes: got --label-column y"),
         ({"text": ["abc"]}, {}, "the field 'text' of .* holds no text: got list"),
         ({"text": None}, {}, "the source holds no tokens"),

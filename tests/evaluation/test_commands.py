@@ -243,6 +243,21 @@ def test_what_a_program_reads_is_standard_json(letters, tmp_path, capsys):
     assert re.search(r"test: [\d.]+ bits per token, 1 of \d+ sequences", out)
 
 
+def test_the_interval_of_one_sequence_of_a_text_is_not_known(subwords, tmp_path, capsys):
+    run = shutil.copytree(subwords, tmp_path / "run", ignore=shutil.ignore_patterns("evals"))
+    text = tmp_path / "a.txt"
+    text.write_text("the cat sat on the mat " * 20)
+    code, out, _ = command(capsys, "eval", run, "--text", text, "--sequences", 1, "--json")
+    assert code == 0
+    (kept,) = (run / "evals").glob("zero-shot-*.json")
+    for content in (out, kept.read_text()):
+        found = json.loads(content, parse_constant=pytest.fail)
+        assert (found["perplexity"]["low"], found["bits_per_token"]["error"]) == (None, None)
+    code, out, _ = command(capsys, "eval", run, "--text", text, "--sequences", 1)
+    assert code == 0
+    assert re.search(r"perplexity [\d.]+ \(–––\) per token", out)
+
+
 def test_a_vocabulary_of_the_same_size_is_another(tmp_path):
     for name, text in (("a", "abcd" * 200), ("b", "efgh" * 200)):
         (tmp_path / f"{name}.txt").write_text(text)
@@ -251,6 +266,12 @@ def test_a_vocabulary_of_the_same_size_is_another(tmp_path):
     said = "got 4 characters, allowed is the model's own 4 characters; prepare it with --vocabulary"
     with pytest.raises(ValueError, match=said):
         evaluate(Run.open(tmp_path / "run"), Evaluation("test", data=str(tmp_path / "b")))
+
+
+def test_a_text_may_be_longer_than_a_name_can_be(letters, capsys):
+    code, _, err = command(capsys, "score", letters, "aAbB" * 200, "--json")
+    assert code == 2  # it is longer than the model, too
+    assert err.startswith("the text does not fit the model: got 800 tokens")
 
 
 def test_a_name_that_is_no_file_is_said_to_be_taken_for_a_text(letters, tmp_path, capsys, monkeypatch):

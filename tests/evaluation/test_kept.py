@@ -101,7 +101,7 @@ def test_figures_are_those_of_the_weights_they_name(measured, run, monkeypatch):
 
 def test_all_ranks_take_the_weights_of_the_first(run):
     class Second(World):
-        def told(self, thing):
+        def broadcast(self, thing):
             assert thing is None
             return first
 

@@ -118,6 +118,11 @@ def test_questions(subwords, letters, tmp_path, capsys):
     ]
     path.write_text("".join(json.dumps(forms[i % 2]) + "\n" for i in range(10)))
     assert [q.answer for q in read_questions(path)][:2] == [0, 1]
+    for number in (-1, 2):
+        wrong = tmp_path / "wrong.jsonl"
+        wrong.write_text(json.dumps(forms[1] | {"answer": number}))
+        with pytest.raises(ValueError, match=r"line 1 of .*wrong.jsonl is not a question"):
+            list(read_questions(wrong))
     for flags in ([], ["--whole"]):
         code, out, _ = command(capsys, "eval", subwords, "--choices", path, "--json", *flags)
         found = json.loads(out)

@@ -289,6 +289,14 @@ def test_tokens_revealed_per_step():
     assert grid[0] < 2 < 15 < grid[-1]
 
 
+def test_options_are_those_of_the_sampler_that_is_used(letters, tmp_path, capsys):
+    """A model of another family has another one, where none is named."""
+    causal = trained(letters.parent / "data", tmp_path / "run", method="ar")
+    code, _, err = command(capsys, "sample", causal, "--option", "eta=1")
+    assert code == 2
+    assert "not an option of left-to-right" in err
+
+
 def test_bench_sample(tmp_path, capsys):
     words = ("bench", "sample", "characters", "-n", 2, "--sampling-steps", 4, "--layers", 1, "--repeats", 1)
     code, out, _ = command(capsys, *words, "--json", "--out", tmp_path / "a.json")

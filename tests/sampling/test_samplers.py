@@ -9,7 +9,7 @@ import torch
 
 from unmask.core import Cosine, Geometric, Linear, Process, Shifted, Streams, cosine_grid, uniform_grid
 from unmask.networks import Conditioning, TransformerConfig
-from unmask.sampling import LAWS, MASKED, SAMPLERS, Guidance, Predictor, sample, trajectory
+from unmask.sampling import LAWS, MASKED, SAMPLERS, UNIFORM, Guidance, Predictor, sample, trajectory
 from unmask.sampling.order import halton_ranks
 from unmask.sampling.predict import guided
 from unmask.sampling.samplers import POLYNOMIAL
@@ -264,6 +264,12 @@ def test_guidance_is_the_normalised_product():
         expected = a.softmax(-1) ** g * b.softmax(-1) ** (1 - g)
         found = guided(a, b, torch.full((5,), g, dtype=torch.float64)).softmax(-1)
         torch.testing.assert_close(found, expected / expected.sum(-1, keepdim=True))
+
+
+def test_guidance_cannot_rise_where_nothing_is_masked():
+    rising = Guidance(2.0, lambda x, condition, samples: (x, condition), rising=True)  # noqa: ARG005
+    with pytest.raises(ValueError, match="guidance cannot rise here"):
+        Predictor(lambda x, t, condition: x, V, guidance=rising, family=UNIFORM)  # noqa: ARG005
 
 
 def test_guidance_within_a_sampler():

@@ -31,3 +31,10 @@ def test_routes_of_the_page_exist(address):
     assert len(named) >= 8
     assert set(named) <= set(paths)
     assert set(paths) - {"/v1/models/{name}", "/v1/completions"} <= set(named)
+
+
+def test_the_schema_lists_no_status_that_is_never_sent(address):
+    schema = httpx.get(f"{address}/openapi.json").json()
+    statuses = {s for path in schema["paths"].values() for way in path.values() for s in way["responses"]}
+    assert statuses == {"200", "400", "401", "404", "413", "429", "503", "4XX"}
+    assert "HTTPValidationError" not in schema.get("components", {}).get("schemas", {})

@@ -309,6 +309,47 @@ def test_numbers_that_cannot_be_sent_as_they_are_are_refused(watched):
     expect(error).to_be_hidden()
 
 
+def test_a_drawing_that_cannot_be_sent_says_so(watched):
+    tab = watched.open("draw")
+    tab.get_by_label("Seed", exact=True).fill("9007199254740993")
+    tab.locator(".go .primary").click()
+    expect(watched.page.locator("#error")).to_contain_text("this seed is too large for a browser")
+    tab.get_by_label("Seed", exact=True).fill("3")
+    run(tab)
+
+
+def test_undo_brings_the_model_back_with_what_is_said_of_it(watched):
+    tab = watched.open(model="letters")
+    write(tab)
+    board(tab, 0, 2)
+    run(tab)
+    description = tab.locator(".side .help").first
+    before = description.text_content()
+    tab.get_by_label("Model", exact=True).select_option("subwords")
+    expect(description).not_to_have_text(before)
+    tab.get_by_role("button", name="Undo").click()
+    expect(tab.get_by_label("Model", exact=True)).to_have_value("letters")
+    expect(description).to_have_text(before)
+
+
+def test_measuring_again_waits_for_the_second_answer(watched):
+    tab = watched.open("surprise", model="letters")
+    answers = []
+    watched.page.route("**/api/score", lambda route: answers.append(route))
+    tab.get_by_label("Text", exact=True).fill("aAbB")
+    measure = tab.get_by_role("button", name="Measure")
+    for number in (1, 2):
+        with watched.page.expect_request("**/api/score"):
+            watched.page.keyboard.press("Control+Enter")
+        expect(measure).to_be_disabled()
+        assert len(answers) == number
+    watched.page.wait_for_timeout(200)  # the first one, given up, has come to its end by then
+    expect(measure).to_be_disabled()
+    answers[1].continue_()
+    expect(tab.locator(".hot")).to_have_count(4)
+    expect(measure).to_be_enabled()
+
+
 def test_a_character_of_several_tokens_stands_with_its_last_one(watched):
     tab = watched.open("surprise", model="subwords")
     tab.get_by_label("Text", exact=True).fill("é")

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from unmask.networks import Conditioning, Transformer, TransformerConfig, UNetConfig
-from unmask.training import Average, OptimizerConfig, RateConfig, build_optimizer, rate_factor
+from unmask.training import Average, OptimizerConfig, RateConfig, TrainingConfig, build_optimizer, rate_factor
 from unmask.training.muon import Muon
 from unmask.training.optimizer import hidden_matrices
+from unmask.training.world import World
 
 
 def rates(config, steps=1000):
@@ -88,6 +89,16 @@ def test_muon_of_alike_matrices_together_is_that_of_each():
     for a, b in zip(ours, theirs, strict=True):
         assert (a - 1).abs().max() > 0.1
         torch.testing.assert_close(a, b, rtol=0, atol=0.01)  # four steps of about 0.1
+
+
+def test_muon_makes_a_buffer_once(monkeypatch):
+    matrix, made = nn.Parameter(torch.ones(4, 4)), []
+    stepper, real = Muon([{"params": [matrix]}], lr=0.1), torch.zeros_like
+    monkeypatch.setattr(torch, "zeros_like", lambda *a, **k: made.append(1) or real(*a, **k))
+    for _ in range(3):
+        matrix.grad = torch.ones(4, 4)
+        stepper.step()
+    assert len(made) == 1
 
 
 def test_muon_of_a_kernel_is_that_of_its_matrix():
@@ -207,3 +218,25 @@ def test_average_of_a_short_run_is_not_its_start():
 def test_mistakes(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def _fail(ours):
+    assert not ours
+    raise OSError("no room")
+
+
+def test_what_goes_wrong_on_one_rank_goes_wrong_there_too():
+    """Also on another than the first, and where the first has nothing to say."""
+
+    class Second(World):
+        def broadcast(self, thing):
+            del thing
+
+    with pytest.raises(OSError, match="no room"), Second(1, 2).first_only() as ours:
+        _fail(ours)
+
+
+@pytest.mark.parametrize("decay", [1.0, -0.1])
+def test_an_average_that_never_moves_is_refused_at_once(decay):
+    with pytest.raises(ValueError, match=f"average is out of range: got {decay}"):
+        TrainingConfig(average=decay)

@@ -4,10 +4,12 @@ import shutil
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from tests import processes
+from tests.small_models import trained
 from unmask.data import Plan, prepare
 from unmask.run import Run, load, started, train
 from unmask.run.train import build_trainer
@@ -75,3 +77,14 @@ def test_a_run_that_has_begun_needs_its_model_no_more(letters, other, tmp_path):
     assert len(Run.open(tmp_path / "run").metrics()) == 4
     with pytest.raises(ValueError, match="model is not a run or a model"):
         next(train(setup, tmp_path / "another", torch.device("cpu")))
+
+
+def test_rows_of_equal_length_go_on_as_they_are(tmp_path):
+    """Their length is that of the data, and not a choice."""
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(ord(name)).integers(0, 5, (60, 12)))
+        prepare(Plan(str(tmp_path / f"{name}.npy"), vocabulary="integers:5"), tmp_path / name)
+    model = trained(tmp_path / "a", tmp_path / "model")
+    config = started(str(model), str(tmp_path / "b"))
+    run = train(replace(config, training=replace(config.training, steps=2, preview=0)), tmp_path / "run")
+    assert len(list(run)) == 2

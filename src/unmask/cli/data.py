@@ -28,7 +28,10 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 def vocabulary_of(name: str | None) -> str | None:
     """The file of a model's vocabulary where a model is named, else the name itself."""
-    if name is None or not (name in shipped() or name.startswith(PREFIX) or (Path(name) / CONFIG).exists()):
+    if name is None:
+        return None
+    folder = os.path.isfile(os.path.join(name, CONFIG))  # pathlib fails for an alphabet too long to be a name
+    if not (name in shipped() or name.startswith(PREFIX) or folder):
         return name
     return str(find(name).folder / VOCABULARY)
 

@@ -21,6 +21,7 @@ from unmask.training.world import ALONE, World, from_environment, joined
 
 from .machine import print_json
 from .progress import bar, keeping
+from .terminal import decimal
 
 
 def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
@@ -76,7 +77,7 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
         table.add_column(column, justify="left" if column == "bits per token" else "right")
     for key, title in rows.items():
         mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below nothing
-        table.add_row(title, *((f"{mean:.4f}", f"{error:.4f}") if mean > 0 else ("says nothing", "")))
+        table.add_row(title, *((f"{mean:.4f}", decimal(error, 4)) if mean > 0 else ("says nothing", "")))
     console.print(table)
     console.print(f"wrote {find(model).results / EVALS / found['name']}.json", highlight=False, soft_wrap=True)
     return 0
@@ -150,9 +151,10 @@ def _show(results: Sequence[Result], console: Console) -> None:
         if len(results) > 1:
             table.add_row(f"[bold]{report.kind(result)}[/]")
         for unit, shown in result.bits().items():
-            table.add_row(f"bits per {unit}", f"{shown.mean:.4f}", f"{shown.error:.4f}", f"{shown.monte_carlo:.4f}")
+            errors = (decimal(error, 4) for error in (shown.error, shown.monte_carlo))
+            table.add_row(f"bits per {unit}", f"{shown.mean:.4f}", *errors)
         value, low, high = perplexity(result.per_token)
-        table.add_row("perplexity per token", f"{value:.3f}", f"{low:.3f}–{high:.3f}", "")
+        table.add_row("perplexity per token", f"{value:.3f}", f"{decimal(low, 3)}–{decimal(high, 3)}", "")
     console.print(table)
     kinds = ", ".join(map(report.kind, results))
     console.print(

@@ -56,7 +56,7 @@ def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json
     if as_json:
         print_json(written)
     else:
-        print("wrote " + ", ".join(written))
+        print("wrote " + ", ".join(written) if written else "nothing to plot: no losses, and no schedule in use")
     return 0
 
 

@@ -9,7 +9,7 @@ import tyro
 from .flags import MODEL, optional
 
 if TYPE_CHECKING:
-    from unmask.run import Sampling
+    from unmask.run import Model, Sampling
 
     from .sample import Wanted
 
@@ -55,24 +55,27 @@ class SamplingFlags:
     json: bool = False
     """Print the samples as JSON and nothing else."""
 
-    def sampling(self, label: int | None) -> "Sampling":
-        """As the library wants it."""
+    def sampling(self, model: "Model") -> "Sampling":
+        """The settings for a model, whose own sampler is used unless another is named."""
         from unmask.run import Sampling
         from unmask.sampling import options_of
 
+        from . import sample
+
+        sampler = self.sampler or model.method.family.sampler
         return Sampling(
-            sampler=self.sampler,
+            sampler=sampler,
             steps=self.steps,
             grid=self.grid,
             seed=self.seed,
             temperature=self.temperature,
             top_k=self.top_k,
             top_p=self.top_p,
-            label=label,
+            label=sample.label_of(model, self.label),
             guidance=self.guidance,
             rising=self.rising,
             batch_size=self.batch_size,
-            options=options_of(self.sampler or "ancestral", self.option),
+            options=options_of(sampler, self.option),
         )
 
     def wanted(self) -> "Wanted":
@@ -111,7 +114,7 @@ class Sample(SamplingFlags):
 
         wanted = self.wanted()
         model = load(self.model, compiled=self.compile)
-        sampling = self.sampling(sample.label_of(model, self.label))
+        sampling = self.sampling(model)
         x = model.blank(self.count, self.seed, length=self.length, least=self.min_length, most=self.max_length)
         return sample.run(model, list(x), sampling, wanted)
 
@@ -150,7 +153,7 @@ class Infill(SamplingFlags):
         require(self.count >= 1, "the number of fillings is not positive", got=self.count, allowed=">= 1", do="use 1")
         wanted = self.wanted()
         model = load(self.model, compiled=self.compile)
-        sampling = self.sampling(sample.label_of(model, self.label))
+        sampling = self.sampling(model)
         if self.image is not None and self.mask is not None:
             rows = [sample.picture_prompt(model, self.image, self.mask)]
         else:

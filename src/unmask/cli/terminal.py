@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import math
 import os
 import sys
 
@@ -48,6 +49,11 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(PLAIN.get(symbol, "?") for symbol in error.object[error.start : error.end]), error.end
+
+
+def decimal(value: float | None, digits: int) -> str:
+    """A number with so many digits; a dash where there is none, as for the error of a single sequence."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 def complain(message: str) -> int:

@@ -157,15 +157,11 @@ def run(
 ) -> int:
     """Train and show it; returns the exit code. Of several ranks, the first one speaks."""
     console = Console(quiet=as_json or not from_environment().first)
-    if not dry_run:
-        check_folder(out)
-    if plan is not None and not dry_run and not (Path(config.data) / FILE).exists():
-        _prepare(plan, Path(config.data), console)
     if dry_run:
-        shape = shape_of(config, plan)
-        console.print(describe(config, shape), highlight=False)
-        print(json.dumps(to_json(config), indent=1))
-        return 0
+        return _dry(config, shape_of(config, plan), as_json)
+    check_folder(out)
+    if plan is not None and not (Path(config.data) / FILE).exists():
+        _prepare(plan, Path(config.data), console)
     console.print(describe(config, Facts.of(Dataset(config.data), config.length).shape), highlight=False)
     stopped = train_shown(config, out, log, console, parallel)
     if stopped is not None:
@@ -174,6 +170,18 @@ def run(
         print_json({"run": str(out), "steps": config.training.steps, "validation": _last_validation(out)})
     elif not as_json:
         console.print(f"done: {out}", highlight=False)
+    return 0
+
+
+def _dry(config: RunConfig, shape: tuple[int, ...], as_json: bool) -> int:
+    """What would be trained, and what it costs."""
+    if not from_environment().first:
+        return 0
+    if as_json:
+        print_json({"config": to_json(config), "cost": _cost(config, shape)})
+        return 0
+    Console().print(describe(config, shape), highlight=False)
+    print(json.dumps(to_json(config), indent=1))
     return 0
 
 
@@ -196,14 +204,20 @@ def shape_of(config: RunConfig, plan: Plan | None) -> tuple[int, ...]:
 
 def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
     """Size and cost in one line."""
+    found, name = _cost(config, shape), type(config.network).__name__.removesuffix("Config")
+    return (
+        f"{type(config.method).__name__.removesuffix('Config')}, {name}, {found['parameters'] / 1e6:.2f} M parameters, "
+        f"{found['flops_per_token'] / 1e6:.1f} MFLOP per token and step, "
+        f"at most about {found['memory_bytes'] / 2**30:.2f} GiB"
+    )
+
+
+def _cost(config: RunConfig, shape: tuple[int, ...]) -> dict[str, float]:
+    """How large the network is, and what it takes on one device."""
     found: Cost = cost(config.network.build, shape)
     micro = config.training.micro_batch or config.training.batch_size
-    gib = found.memory(micro, mixed=torch.cuda.is_available(), chunk=chunk_size(found.vocab_size)) / 2**30
-    name = type(config.network).__name__.removesuffix("Config")
-    return (
-        f"{type(config.method).__name__.removesuffix('Config')}, {name}, {found.parameters / 1e6:.2f} M parameters, "
-        f"{found.flops_per_token / 1e6:.1f} MFLOP per token and step, at most about {gib:.2f} GiB"
-    )
+    memory = found.memory(micro, mixed=torch.cuda.is_available(), chunk=chunk_size(found.vocab_size))
+    return {"parameters": found.parameters, "flops_per_token": found.flops_per_token, "memory_bytes": memory}
 
 
 def train_shown(

@@ -16,6 +16,7 @@ from unmask.run.zero_shot import ZeroShot, ZeroShots
 
 from .machine import print_json
 from .progress import bar
+from .terminal import decimal
 
 Found = dict[str, Any]
 EVERY = "all"
@@ -73,10 +74,14 @@ def _say(console: Console, *lines: str) -> None:
 def _sentence(found: Found) -> str:
     value = found["perplexity"]
     return (
-        f"{found['set']}: perplexity {value['value']:.2f} ({value['low']:.2f}–{value['high']:.2f}) per token, protocol "
+        f"{found['set']}: perplexity {value['value']:.2f} ({_interval(value)}) per token, protocol "
         f"{found['protocol']}, detokeniser {found['detokeniser']}; {found['sequences']:,} sequences, "
         f"{found['tokens']:,} tokens"
     )
+
+
+def _interval(value: Found) -> str:
+    return f"{decimal(value['low'], 2)}–{decimal(value['high'], 2)}"
 
 
 def _table(figures: Sequence[Found]) -> Table:
@@ -88,7 +93,7 @@ def _table(figures: Sequence[Found]) -> Table:
         table.add_row(
             found["set"],
             f"{value['value']:.2f}",
-            f"{value['low']:.2f}–{value['high']:.2f}",
+            _interval(value),
             f"{found['tokens']:,}",
             found["detokeniser"],
             found.get("file") or found["hub"],

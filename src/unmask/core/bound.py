@@ -129,7 +129,7 @@ def fit_surprise(
         rows, valid_rows, given = _repeated((own, *others), len(own), draws)
         streams = Streams(seed, _row_numbers(own, numbers[start : start + chunk], draws)).fork("pilot")
         draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
-        logits = denoiser(estimator.process.hide(rows, draw.mask), draw.t, given)[draw.mask]
+        logits = denoiser(estimator.shown(rows, draw), draw.t, given)[draw.mask]
         tokens = rows[draw.mask].long()
         total.index_add_(0, tokens, cross_entropy(logits, Rows.of(rows, draw.mask)).double())
         count += torch.bincount(tokens, minlength=vocab_size)

@@ -238,6 +238,13 @@ class Around(Estimator):
     def process(self) -> Process:  # type: ignore[override]
         return self.estimator.process
 
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return self.estimator.exact
+
+    def coverage(self) -> float:
+        return self.estimator.coverage()
+
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         return self.estimator.draw(x_0, streams, valid=valid, strata=strata)
 

@@ -20,6 +20,9 @@ ALLOWED = (
 )
 
 
+_WITH_ARGUMENT = ("alphabet", "integers", "bpe")
+
+
 def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int = 1) -> Vocabulary:
     """The vocabulary a user asked for; None chooses by the content.
 
@@ -40,6 +43,8 @@ def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int
         "gpt2": lambda: Subwords.pretrained("gpt2"),
     }
     if kind in makers:
+        if argument and kind not in _WITH_ARGUMENT:
+            fail(f"the vocabulary {kind} takes no argument", got=name, allowed=ALLOWED, do=f"use {kind}")
         return makers[kind]()
     path = Path(name or kind)
     if not path.exists():

@@ -56,10 +56,16 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[IO[bytes]]:
-    """The file, opened; one whose compressed bytes end too soon, or are no such bytes, is named."""
+    """The file, opened; a damaged one is named."""
+    with naming_damage(path), open_bytes(path) as file:
+        yield file
+
+
+@contextmanager
+def naming_damage(path: Path) -> Iterator[None]:
+    """While a packed file is read: say which one it is whose bytes end too soon, or are no such bytes."""
     try:
-        with open_bytes(path) as file:
-            yield file
+        yield
     except (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the system: it says what it means
             raise

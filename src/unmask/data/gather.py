@@ -175,7 +175,8 @@ def _label_names(tallies: list[Tally]) -> list[str]:
     Small numbers are classes from 0 on, also those that do not occur; others are no more than names.
     """
     found = [v for tally in tallies for split in tally["splits"].values() for v in split["labels"]]
-    if wrong := next((v for v in found if isinstance(v, list | dict)), None):
+    wrong = next((v for v in found if isinstance(v, list | dict)), None)
+    if wrong is not None:
         fail("a class is not a name", got=shortened(str(wrong)), allowed="a word or a number", do="name another column")
     labels = set(found)
     if labels == {None} or not labels:

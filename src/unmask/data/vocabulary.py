@@ -147,7 +147,7 @@ class Bytes(Vocabulary):
         self.eos_id = 256 if eos else None
 
     def encode(self, content: Content) -> Ids:
-        data = content.encode("utf-8") if isinstance(content, str) else bytes(content)
+        data = content if isinstance(content, bytes) else as_text(content).encode("utf-8")
         return np.frombuffer(data, dtype=np.uint8).astype(self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:

@@ -74,7 +74,8 @@ def _question(line: str, path: Path, number: int) -> Question:
             tuple(record[name] for name in trio) for trio in names if all(name in record for name in trio)
         )
         found = Question(str(context), tuple(map(str, endings)), int(answer))
-        found.endings[found.answer]  # there is such an ending
+        if not 0 <= found.answer < len(found.endings):
+            raise IndexError("no such ending")
         return found
     except (StopIteration, ValueError, TypeError, IndexError):
         fail(

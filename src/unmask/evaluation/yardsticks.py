@@ -55,6 +55,12 @@ class Value:
             return cls(value)
         return cls(value, value - Z95 * error, value + Z95 * error)
 
+    @classmethod
+    def from_json(cls, document: dict[str, float | None]) -> "Value":
+        """As it was written, where null stands for a figure that is none (of samples that are all empty)."""
+        value = document["value"]
+        return cls(math.nan if value is None else value, document["low"], document["high"])
+
 
 Yardstick = Callable[[Samples], dict[str, Value]]
 """Judges a set of samples."""

@@ -18,10 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core import Streams
-from ..mistakes import require
 from .conditioning import Condition, Conditioning, check_label
 from .fused import rms_norm
-from .network import Dropout, Network, draw_channels, in_compute_dtype, linear, output_map, per_branch
+from .network import Dropout, Network, check_sizes, draw_channels, in_compute_dtype, linear, output_map, per_branch
 from .transformer import Blocks, Rotations, TransformerConfig, modulate, zero_map
 
 
@@ -49,7 +48,7 @@ class HourglassConfig:
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
-        require(self.patch >= 1, "a patch is empty", got=self.patch, allowed=">= 1 tokens", do="raise it")
+        check_sizes(self, "patch")
         _ = self.inner, self.outer  # they check themselves
 
     @property

@@ -329,9 +329,8 @@ class Transformer(Network):
     ) -> Tensor:
         """One vector per position. lengths [B]: of rows that differ; nothing looks beyond the end of its row."""
         config = self.config
-        tokens = x_t.flatten(1)
-        x, c = self._begun(self.shifted(tokens) if self.causal else tokens, t, label)
-        pair = bool(self.block) and x_t.ndim == 3
+        tokens, pair = x_t.flatten(1), bool(self.block) and x_t.ndim == 3
+        x, c = self._begun(self.shifted(tokens) if self.causal else tokens, t, label, copies=2 if pair else 1)
         length = x_t.shape[-1] if pair else x.shape[1]
         cos, sin = self.rotations(length)
         if pair:
@@ -359,13 +358,14 @@ class Transformer(Network):
         return self._ended(x, c)
 
     def _begun(
-        self, tokens: Tensor, t: Tensor | None, label: Tensor | None, start: int = 0
+        self, tokens: Tensor, t: Tensor | None, label: Tensor | None, start: int = 0, copies: int = 1
     ) -> tuple[Tensor, Tensor | None]:
-        """Embeddings, and what time and class say."""
+        """Embeddings, and what time and class say. copies: how many sequences lie one behind the other."""
         check_label(label, self.config.conditioning.classes)
         x: Tensor = self.embedding(tokens)
         if self.places is not None:
-            x = x + self.places.weight[start : self._known_places(start + x.shape[1])]
+            places = self.places.weight[start : self._known_places(start + x.shape[1] // copies)]
+            x = x + places.repeat(copies, 1)
         c = F.silu(self.condition(t, label, len(tokens))) if self.condition is not None else None
         return in_compute_dtype(x), c
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..mistakes import require
 from .conditioning import Conditioning
-from .network import Dropout, linear, per_branch
+from .network import Dropout, check_sizes, linear, per_branch
 from .transformer import Blocks, Rotations, TransformerConfig
 from .unet import PixelConfig, PixelNetwork
 
@@ -30,6 +30,11 @@ class UViTConfig(PixelConfig):
     layers: int = 12
     heads: int = 12
     transformer_width: int = 768
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(self, "patch")
+        _ = self.transformer  # it checks itself
 
     def build(self) -> "UViT":
         """The network."""

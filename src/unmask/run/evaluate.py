@@ -26,7 +26,7 @@ from ..data import Dataset, Split
 from ..data.order import Indices
 from ..data.vocabulary import Integers
 from ..evaluation import Figure, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
-from ..files import fingerprint, standard, write_json, written_whole
+from ..files import fingerprint, write_json, written_whole
 from ..mistakes import require
 from ..training import charge_chunks
 from ..training.loss import LOGITS
@@ -143,7 +143,7 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
     name = of_some(name, len(rows), len(split))
     result = Result(name, settings, scores, per_unit(scores, scores.tokens), units, len(split))
     if world.first:
-        write_json(run.results / EVALS / f"{name}.json", standard(result.document()))
+        write_json(run.results / EVALS / f"{name}.json", result.document())
     return result
 
 
@@ -166,7 +166,7 @@ class _Kept:
                 done += len(part.nats)
                 if progress is not None:
                     progress(min(done * world.size, len(rows)), len(rows))
-        world.all_reduce(torch.zeros(1, device=self.model.device))  # all parts are there when all ranks are here
+        world.barrier()  # all parts are there when all ranks are here
         return Scores.joined(part for start in starts for part in self._computed(rows, start))
 
     def _computed(self, rows: Indices, start: int) -> Iterator[Scores]:

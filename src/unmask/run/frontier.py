@@ -17,7 +17,7 @@ import torch
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Scores, Sequences, per_unit, perplexity, score
 from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
-from ..files import read_kept, standard, write_json, written_whole
+from ..files import read_kept, write_json, written_whole
 from ..mistakes import extra, require
 from ..sampling import find, fitting, options_of
 from ..sampling.frame import together
@@ -128,7 +128,7 @@ def _point(
     path = folder / f"{model.sampler(sampling)}-{decided_by(settings)}.json"
     if path.exists():
         found = read_kept(path)["point"]
-        return Point(**found | {"values": {name: Value(**value) for name, value in found["values"].items()}})
+        return Point(**found | {"values": {name: Value.from_json(value) for name, value in found["values"].items()}})
     start = time.perf_counter()
     sampled = model.fill(model.blank(count, sampling.seed), sampling)
     seconds = time.perf_counter() - start
@@ -186,7 +186,7 @@ def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
 
 def _write(folder: Path, wanted: Frontier, points: Sequence[Point], about: dict[str, Any]) -> None:
     document = {"wanted": asdict(wanted), **about, "points": [asdict(point) for point in points]}
-    write_json(folder / "frontier.json", standard(document))
+    write_json(folder / "frontier.json", document)
     with written_whole(folder / "frontier.md", "w") as file:
         file.write(markdown(points) + "\n")
 

@@ -12,7 +12,7 @@ from ..core import Streams
 from ..data import Split
 from ..data.order import Indices
 from ..evaluation import Scores, bits, chain_rule, order_bounds, per_unit
-from ..files import read_kept, write_json
+from ..files import read_kept, standard, write_json
 from ..mistakes import require
 from ..sampling import MASKED, SCORES, Predictor
 from .evaluate import Evaluation, Progress, batches, decided_by, rows_wanted, settings_of, split_of
@@ -55,7 +55,8 @@ def order_interval(
         "left_to_right": figure(straight, np.zeros_like(straight)),
     }
     write_json(path, document)
-    return document
+    found = standard(document)
+    return found
 
 
 def require_any_order(model: Model, do: str) -> None:

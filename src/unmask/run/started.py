@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ..data import Dataset
 from ..training import OptimizerConfig, RateConfig, TrainingConfig
 from .config import RunConfig
 from .places import find
@@ -21,5 +22,5 @@ _GENTLE = TrainingConfig(
 def started(model: str, data: str) -> RunConfig:
     """A model's network, method and length on other data."""
     folder = find(model)
-    length = folder.facts.shape[0] if len(folder.facts.shape) == 1 and not folder.facts.length_counts else None
+    length = None if Dataset(data).manifest.rows else folder.facts.shape[0]  # rows have the length they have
     return replace(folder.config, data=data, training=_GENTLE, start=model, length=length)

@@ -29,7 +29,7 @@ from ..evaluation import (
     score,
 )
 from ..evaluation.sets import Text
-from ..files import digest, fingerprint, read_kept, write_json
+from ..files import digest, fingerprint, read_kept, standard, write_json
 from ..mistakes import fail, require
 from ..training import charge_chunks
 from .evaluate import Evaluation, Progress, of_some
@@ -127,7 +127,7 @@ class ZeroShots:
         if path.exists():
             found: dict[str, Any] = read_kept(path)
             return path, found
-        found = settings | zero_shot(self._model, wanted, self.how, progress)
+        found = standard(settings | zero_shot(self._model, wanted, self.how, progress))
         write_json(path, found)
         return path, found
 

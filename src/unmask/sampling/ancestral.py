@@ -80,9 +80,9 @@ def _by_chance(
 
 
 def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Block after block, each by ancestral steps along the whole grid."""
+    """Block after block, each by ancestral steps along the whole grid, and finished before the next."""
     check_grid(grid)
-    steps = len(grid) - 1
+    steps, taken = len(grid) - 1, 0
     number = torch.arange(x.shape[1], device=x.device) // max(1, predict.block)
     for block in range(int(number[-1]) + 1):
         for step, (t, s) in enumerate(pairwise(grid.tolist())):
@@ -90,8 +90,17 @@ def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, st
             where, what = own.uniforms(2, x.shape[1])
             chances = process.schedule.unmask_prob(then, now)[:, None]
             chosen = (x == process.mask_id) & (number == block) & (where < chances)
-            x = put(x, chosen, _tokens(predict, x, now, chosen, what))
-            yield Frame(block * steps + step + 1, then, x, chosen, predict.calls)
+            x, taken = put(x, chosen, _tokens(predict, x, now, chosen, what)), taken + 1
+            yield Frame(taken, then, x, chosen, predict.calls)
+        left = (x == process.mask_id) & (number == block)
+        if bool(left.any()):
+            x, taken = rest(predict, x, then, left, streams), taken + 1
+            yield Frame(taken, torch.zeros_like(then), x, left, predict.calls)
+
+
+def rest(predict: Predictor, x: Tensor, t: Tensor, left: Tensor, streams: Streams) -> Tensor:
+    """x with a token at each of the positions `left`, all in one step."""
+    return put(x, left, _tokens(predict, x, t, left, streams.fork("rest").uniform(*x.shape[1:])))
 
 
 def _tokens(predict: Predictor, x: Tensor, t: Tensor, chosen: Tensor, what: Tensor) -> Tensor:

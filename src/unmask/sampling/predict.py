@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ..core import Denoiser, filter_logits
 from ..core.numeric import softmax_dtype
+from ..mistakes import require
 from ..networks import Halves, Network, Transformer
-from .family import MASKED, Family
+from .family import MASKED, UNIFORM, Family
 from .reading import Read, ReadBlocks
 
 Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
@@ -105,6 +106,13 @@ class Predictor:
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call
+        require(
+            guidance is None or not guidance.rising or family is not UNIFORM,
+            "guidance cannot rise here",
+            got=family.name,
+            allowed="a model with masks, of which fewer and fewer are left",
+            do="leave rising out",
+        )
         cached = not self.sees_time if cache is None else cache
         self._with, self._without = (_asked(denoiser, cached, halves) for _ in range(2))
 

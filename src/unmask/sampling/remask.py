@@ -44,7 +44,8 @@ def remask_cap(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, eta: float = 0.02
 ) -> Iterator[Frame]:
     """σ = min(η, its largest value)."""
-    return _remasking(predict, process, x, _checked(grid), streams, lambda state: state.largest.clamp(max=_share(eta)))
+    share = _share(eta)
+    return _remasking(predict, process, x, _checked(grid), streams, lambda state: state.largest.clamp(max=share))
 
 
 def remask_rescale(

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Process, Streams, inverse_cdf
+from ..core import Process, Streams
 from ..mistakes import require
+from .ancestral import rest
 from .blocks import in_blocks
 from .family import BLOCKS, CAUSAL
-from .frame import Frame, put, times
+from .frame import Frame, times
 from .predict import Predictor
 from .samplers import SamplerFunction, check
 
@@ -87,8 +88,7 @@ def _completed(run: SamplerFunction) -> SamplerFunction:
             yield last
         left = last.tokens == predict.mask_id
         if bool(left.any()):
-            what = streams.fork("rest").uniform(*x.shape[1:])[left]
-            tokens = put(last.tokens, left, inverse_cdf(predict(last.tokens, last.t, left), what))
+            tokens = rest(predict, last.tokens, last.t, left, streams)
             yield Frame(last.step + 1, torch.zeros_like(last.t), tokens, left, predict.calls)
 
     return completed

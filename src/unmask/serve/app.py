@@ -38,7 +38,9 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     413: {"description": "The body is too large"},
     429: {"description": "Too many requests wait; Retry-After says when to come back"},
     503: {"description": "The server is being stopped"},
+    "4XX": {"description": "Any other mistake, in one line"},
 }
+"""The last one keeps FastAPI from listing a 422 of its own, which is never sent."""
 
 
 def application(

@@ -82,8 +82,9 @@ class TrainingConfig:
         seed, good = self.seed, 0 <= self.seed < 2**64
         require(good, "seed is out of range", got=seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
         require(self.clip > 0, "the clip is not positive", got=self.clip, allowed="> 0", do="use inf for none")
-        for name, value in (("average", self.average), ("label_dropout", self.label_dropout)):
-            require(0 <= value <= 1, f"{name} is out of range", got=value, allowed="0 to 1", do="pass a share")
+        share, decay = self.label_dropout, self.average
+        require(0 <= share <= 1, "label_dropout is out of range", got=share, allowed="0 to 1", do="pass a share")
+        require(0 <= decay < 1, "average is out of range", got=decay, allowed="0 <= decay < 1", do="use 0 for none")
         require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
         for name, choices in (("precision", ("auto", "bf16", "fp32")), ("compile", ("auto", "blocks", "whole", "off"))):
             value = getattr(self, name)

@@ -42,7 +42,10 @@ class Muon(torch.optim.Optimizer):
     def _step_together(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
         rate, momentum, parts = group["lr"], group["momentum"], group[PARTS]
         gradients: list[Tensor] = [p.grad for p in matrices]  # type: ignore[misc]  # `step` looked
-        buffers = [self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in matrices]
+        for p in matrices:
+            if not self.state[p]:
+                self.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        buffers = [self.state[p]["momentum_buffer"] for p in matrices]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         ahead = torch.stack([_whole(x) for x in torch._foreach_lerp(gradients, buffers, momentum)])
         single = ahead.reshape(len(ahead) * parts, ahead.shape[1] // parts, -1)

@@ -54,6 +54,11 @@ class World:
         dist.all_gather(parts, values.contiguous())
         return torch.stack(parts, 1)
 
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        if self.size > 1:
+            dist.barrier()
+
     def broadcast(self, thing: Any) -> Any:
         """What the first rank says."""
         if self.size == 1:
@@ -73,7 +78,7 @@ class World:
                 raise
             wrong = error
         said = self.broadcast(str(wrong) if wrong else None)
-        if said is not None:
+        if wrong is not None or said is not None:
             raise wrong or OSError(said)
 
 

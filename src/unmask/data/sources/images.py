@@ -123,7 +123,7 @@ class MnistPart:
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """An idx file of bytes: 0, 0, 8, the number of axes, their sizes (big-endian), the values."""
-    with files.open_bytes(path) as file:
+    with files.readable(path) as file:
         data = file.read()
     axes = data[3] if len(data) > 4 else 0
     shape = tuple(int.from_bytes(data[4 + 4 * i : 8 + 4 * i]) for i in range(axes))
@@ -182,7 +182,7 @@ class CifarPart:
     def _read(self) -> bytes:
         if self.member is None:
             return self.path.read_bytes()
-        with tarfile.open(self.path) as archive:
+        with files.naming_damage(self.path), tarfile.open(self.path) as archive:
             file = archive.extractfile(self.member)
             return file.read() if file else b""
 
@@ -195,7 +195,7 @@ def cifar10(path: Path) -> Source:
     if path.is_dir():
         batches = [(p, None) for p in sorted(path.rglob("*_batch*.bin"))]
     else:
-        with tarfile.open(path) as archive:
+        with files.naming_damage(path), tarfile.open(path) as archive:
             batches = [(path, name) for name in sorted(archive.getnames()) if name.endswith(".bin")]
     parts: list[Part] = [CifarPart(p, m, "test" if "test" in Path(m or p).name else "train") for p, m in batches]
     if not parts:

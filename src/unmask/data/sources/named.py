@@ -35,7 +35,7 @@ def text8(path: Path | None, cache: Path, md5: str = TEXT8_MD5, sizes: dict[str,
     plain = path
     if files.is_compressed(path):
         plain = cache / "text8"
-        with files.open_bytes(path) as packed, written_whole(plain) as out:
+        with files.readable(path) as packed, written_whole(plain) as out:
             shutil.copyfileobj(packed, out)
     if (got := digest(plain, "md5")) != md5:
         fail(

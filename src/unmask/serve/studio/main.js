@@ -132,6 +132,10 @@ async function start() {
   find("error-close").append(icon("close"));
   find("error-close").addEventListener("click", clearError);
   document.addEventListener("keydown", pressed);
+  addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    fail(event.reason);
+  });
   addEventListener("scroll", hideBubble, { passive: true });
   fill("explain", new Explain());
   addTabs();

@@ -60,15 +60,18 @@ export class Surprise {
     this.go.disabled = true;
     try {
       if (!this.area.value) throw new Refused("there is no text to measure");
-      const body = { model: this.served.id, text: this.area.value, draws: Number(this.draws.value), repeats: Number(this.repeats.value) };
+      const model = this.served;
+      const body = { model: model.id, text: this.area.value, draws: Number(this.draws.value), repeats: Number(this.repeats.value) };
       this.found = await post("/api/score", body, abort.signal);
-      this.draw();
+      this.draw(model);
       say(`${this.found.bits.toFixed(1)} bits`);
     } catch (error) {
       fail(error);
     } finally {
-      this.go.disabled = false;
-      this.root.removeAttribute("aria-busy");
+      if (this.abort === abort) {
+        this.go.disabled = false;
+        this.root.removeAttribute("aria-busy");
+      }
     }
   }
 
@@ -76,9 +79,10 @@ export class Surprise {
     this.abort?.abort();
   }
 
-  draw() {
+  /** What was found, by the model that was asked. */
+  draw(model) {
     const { tokens, bits, error, bits_per_token: each } = this.found;
-    this.heat.classList.toggle("letters", !this.served.subwords);
+    this.heat.classList.toggle("letters", !model.subwords);
     const most = Math.max(...tokens.map((token) => token.bits), 1);
     this.heat.replaceChildren(...tokens.map((token) => this.token(token, most)));
     const characters = [...tokens.map((token) => token.text).join("")].length;

@@ -61,9 +61,13 @@ export class Write {
 
   useModel() {
     this.runner.cancel();
+    this.describeModel();
+    this.board.useModel();
+  }
+
+  describeModel() {
     this.about.textContent = describe(this.served);
     this.settings.use(this.served);
-    this.board.useModel();
   }
 
   // ------------------------------------------------------------------------------------------- running
@@ -160,8 +164,7 @@ export class Write {
       const { text } = await post("/api/text", { model: card.trajectory.model.id, tokens: idsOf(places) });
       this.remember();
       this.model.value = card.trajectory.model.id;
-      this.about.textContent = describe(this.served);
-      this.settings.use(this.served);
+      this.describeModel();
       this.board.take(places, text);
       this.board.root.scrollIntoView({ block: "nearest" });
       say("Going on from this variant");
@@ -252,7 +255,7 @@ export class Write {
     if (before === undefined) return;
     this.runner.cancel();
     this.model.value = before.model;
-    this.settings.use(this.served);
+    this.describeModel();
     this.board.restore(before.board);
     this.player.load(before.trajectory, false);
     this.put(before.cards);
