@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from unmask.evaluation import Scores, bits, per_unit, score
-from unmask.run import Model, find
+from unmask.run import Model, find_model
 from unmask.run.compression import compress, decompress
 from unmask.run.evaluate import Evaluation, batches, split_of
 from unmask.run.model import loaded
-from unmask.training import charge_chunks
+from unmask.training import nelbo_in_chunks
 
 from .record import Record, plainly
 
@@ -51,14 +51,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs="+", default=[12, 24, 48, 96, 192])
     given = parser.parse_args()
     record = Record("compression", 0)
-    found = find(given.model)
+    found = find_model(given.model)
     model = loaded(found)
     split = split_of(found, model, Evaluation(data=given.data))
     numbers = np.arange(min(given.sequences, len(split)))
     texts = [model.vocabulary.spelt(row) for row in split.read(numbers).tokens]
     text = b"".join(texts)
     rows = [written(model, given.model, text, steps) for steps in given.steps]
-    how: dict[str, Any] = {"draws": 16, "repeats": 4, "charge": charge_chunks}
+    how: dict[str, Any] = {"draws": 16, "repeats": 4, "nelbo_fn": nelbo_in_chunks}
     scores = Scores.joined(score(model.network, batches(model, split, numbers, 4), model.estimator(), **how))
     scores = replace(scores, neighbours=split.running)
     bound = bits(per_unit(scores, np.array([len(part) for part in texts])))

@@ -15,7 +15,7 @@ from unmask.core import ContinuousTime, Controlled, Estimator, ExactK, PowerK, b
 from unmask.core.bound import fit_surprise
 from unmask.data import Dataset
 from unmask.run import Run
-from unmask.training import charge_chunks
+from unmask.training import nelbo_in_chunks
 
 from .record import Record
 
@@ -39,7 +39,7 @@ def main(folder: str) -> None:
     }
     rows: list[dict[str, Any]] = []
     for name, (estimator, draws, repeats) in ways.items():
-        found = estimate_nelbo(model.network, valid, estimator, draws=draws, repeats=repeats, charge=charge_chunks)
+        found = estimate_nelbo(model.network, valid, estimator, draws=draws, repeats=repeats, nelbo_fn=nelbo_in_chunks)
         unit = valid.shape[1] * math.log(2)
         variance = float(((found.standard_error / unit) ** 2).mean()) * draws * repeats
         error = float((found.standard_error / unit).square().sum().sqrt()) / len(valid)

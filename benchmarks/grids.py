@@ -32,7 +32,7 @@ from unmask.core import Streams
 from unmask.core.device import mixed
 from unmask.data import Split
 from unmask.evaluation import (
-    Figure,
+    Estimate,
     NGram,
     Scores,
     Share,
@@ -45,11 +45,11 @@ from unmask.evaluation import (
 )
 from unmask.evaluation.distances import Features
 from unmask.mistakes import require
-from unmask.run import Model, Sampling, find
+from unmask.run import Model, Sampling, find_model
 from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.folder import ModelFolder
 from unmask.run.model import loaded
-from unmask.run.previews import grid_of, is_picture, png
+from unmask.run.previews import image_grid, is_picture, png
 from unmask.sampling import Predictor, Sampled
 from unmask.training import MD4Config
 
@@ -98,7 +98,7 @@ class Study:
     @classmethod
     def open(cls, model: str, data: str) -> "Study":
         """A model that does not see the time: another schedule would show it times that it was not trained for."""
-        found = find(model)
+        found = find_model(model)
         opened = loaded(found)
         good = not opened.network.sees_time and isinstance(found.config.method, MD4Config)
         require(good, "another schedule changes this model", got=model, allowed="MD4 without time", do="take another")
@@ -162,7 +162,7 @@ def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
     floor = judged(reader(_some(study.train, count, seed)), real, None)
     record.write(model=to_json(study.found.config), samples=count, classifier=about, floor=floor, rows=rows)
     if sheet is not None:
-        sheet.write_bytes(png(grid_of(np.concatenate([images[s][0][: len(steps)] for s in settings]))))
+        sheet.write_bytes(png(image_grid(np.concatenate([images[s][0][: len(steps)] for s in settings]))))
 
 
 def draw(model: Model, setting: Setting, first: int, classes: NDArray[np.int64]) -> Sampled:
@@ -348,7 +348,7 @@ def figures(parts: Iterable[Filled]) -> dict[str, Any]:
     found = list(parts)
     hidden = np.concatenate([part.hidden for part in found])
 
-    def figure(name: str) -> Figure:
+    def figure(name: str) -> Estimate:
         values = np.concatenate([getattr(part, name) for part in found])
         return per_unit(Scores(values, np.zeros(len(values)), hidden, 0), hidden)
 

@@ -16,7 +16,7 @@ import torch
 from unmask import presets
 from unmask.data import Dataset
 from unmask.networks import cost
-from unmask.run import Facts, RunConfig, fitted, train
+from unmask.run import Facts, RunConfig, adapted_to_data, train
 
 from .record import Record
 
@@ -41,7 +41,7 @@ CASES = {
 
 def config(case: Case, data: str, precision: str) -> RunConfig:
     """The preset on this data, shortened; precision is bf16 or fp32."""
-    base = fitted(presets.find(case.preset).config, data)
+    base = adapted_to_data(presets.find(case.preset).config, data)
     training = replace(
         base.training,
         steps=case.steps,

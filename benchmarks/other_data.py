@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from unmask.cli.main import main as unmask
 from unmask.data import Dataset, Split
 from unmask.evaluation import NGram, Scores, bits, find_checker, frequencies, per_unit, validity
-from unmask.evaluation.yardsticks import Samples, frequencies_near, judged, under_ngram, variety
+from unmask.evaluation.sample_metrics import Samples, frequencies_near, judged, under_ngram, variety
 from unmask.networks import cost
 from unmask.run import Run, Sampling, load
 from unmask.run.check import read_samples, texts_of
@@ -132,7 +132,7 @@ def figures(scores: Scores, counts: dict[int, Scores], rows: Rows) -> Figures:
 
 
 def molecules(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
-    """Drawn and written; checked later."""
+    """EstimatorMethod and written; checked later."""
     del dataset
     words = f"-n {samples} --seed {seed} --sampler first-hitting --batch-size 1000 --out"
     code = unmask(["sample", str(run), *words.split(), str(run / "samples.json")])
@@ -140,18 +140,18 @@ def molecules(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
 
 
 def proteins(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
-    """Samples and held-out proteins by the same yardsticks, and the share of each residue."""
+    """Samples and held-out proteins by the same metrics, and the share of each residue."""
     model = load(run)
     train, test = dataset.split("train"), dataset.split("test")
     counted, size = train.stream(0, min(train.tokens, COUNTED)), dataset.vocabulary.size
-    yardsticks = [variety, frequencies_near(counted, size), under_ngram(NGram(counted, 3, size))]
+    metrics = [variety, frequencies_near(counted, size), under_ngram(NGram(counted, 3, size))]
     drawn = model.fill(model.blank(samples, seed), Sampling(steps=128, seed=seed)).tokens.cpu().numpy()
     real = test.read(np.sort(test.spread(samples))).tokens
     found = {name: samples_of(model, list(rows)) for name, rows in (("samples", drawn), ("held out", real))}
     shares = {"train": frequencies([counted], size), "samples": frequencies(found["samples"].tokens, size)}
     return {
         "samples": samples,
-        "judged": {name: _values(rows, yardsticks) for name, rows in found.items()},
+        "judged": {name: _values(rows, metrics) for name, rows in found.items()},
         "residues": {
             name: {dataset.vocabulary.decode([i]): round(float(p), 5) for i, p in enumerate(share) if p}
             for name, share in shares.items()
@@ -159,8 +159,8 @@ def proteins(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
     }
 
 
-def _values(samples: Samples, yardsticks: list[Any]) -> Figures:
-    return {name: asdict(value) for name, value in judged(samples, yardsticks).items()}
+def _values(samples: Samples, metrics: list[Any]) -> Figures:
+    return {name: asdict(value) for name, value in judged(samples, metrics).items()}
 
 
 def chorales(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:

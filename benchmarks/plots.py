@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.cli.figures import COLOURS, picture
-from unmask.files import written_whole
+from unmask.files import atomic_write
 from unmask.mistakes import extra
 
 from .record import kept
@@ -186,7 +186,7 @@ def write(name: str, folder: Path = IMAGES) -> Path:
         axes.yaxis.set_minor_formatter("{x:g}")
         if axes.get_yscale() == "log":
             axes.yaxis.set_minor_locator(matplotlib.ticker.LogLocator(subs=(2, 5)))
-    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}), written_whole(path) as file:
+    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}), atomic_write(path) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     return path
 

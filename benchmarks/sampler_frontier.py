@@ -18,7 +18,7 @@ from rich.console import Console
 
 from unmask.cli.frontier import By, Real, measured
 from unmask.configs import to_json
-from unmask.run import find
+from unmask.run import find_model
 from unmask.run.frontier import ALL, DATA, Frontier, Point
 
 from .record import Record, plainly
@@ -64,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = points(given.model, wanted, by, real, given.out or Path(folder))
     record.write(
-        model=to_json(find(given.model).config),
+        model=to_json(find_model(given.model).config),
         samples=given.count,
         judge=given.judge,
         points=[asdict(point) for point in found],

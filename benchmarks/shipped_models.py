@@ -11,7 +11,7 @@ from typing import Any
 from unmask.run import Model, load
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.folder import WEIGHTS
-from unmask.run.places import find
+from unmask.run.places import find_model
 
 from .record import Record
 
@@ -40,7 +40,7 @@ def written(model: Model) -> dict[str, Any]:
 
 def main(name: str, data: str) -> None:
     """Measure, draw, record."""
-    record, source, model = Record(f"shipped_{name}", seed=0), find(name), load(name)
+    record, source, model = Record(f"shipped_{name}", seed=0), find_model(name), load(name)
     record.write(
         model=name,
         parameters=sum(p.numel() for p in model.method.parameters()),

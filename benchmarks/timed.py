@@ -27,7 +27,7 @@ from unmask.cli.train import apply
 from unmask.configs import to_json
 from unmask.core.device import best_device
 from unmask.data import Dataset
-from unmask.run import Run, RunConfig, fitted, with_method
+from unmask.run import Run, RunConfig, adapted_to_data, with_method
 from unmask.run.config import METHODS
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.train import build_trainer
@@ -157,7 +157,7 @@ def main() -> None:
     wanted = parser(__doc__, "test", 0)
     wanted.add_argument("--preset", choices=presets.PRESETS, required=True)
     options, settings = wanted.parse_known_args()
-    config = with_method(fitted(presets.find(options.preset).config, options.data), options.method)
+    config = with_method(adapted_to_data(presets.find(options.preset).config, options.data), options.method)
     only_steps = {"steps": NEVER, "save_every": NEVER, "validate_every": NEVER, "preview": 0, "seed": options.seed}
     config = replace(config, training=replace(config.training, **only_steps))
     record(f"{options.name}-{options.seed}", apply(config, tuple(settings)), options)

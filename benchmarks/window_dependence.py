@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.data import Dataset
-from unmask.evaluation import Figure, NGram, Scores, per_unit
+from unmask.evaluation import Estimate, NGram, Scores, per_unit
 
 from .record import Record, plainly
 
@@ -25,7 +25,7 @@ PIECES = (100_000, 1_000_000, 5_000_000)
 """Tokens of a piece."""
 
 
-def figures(bits: NDArray[np.float64], window: int) -> dict[str, Figure]:
+def figures(bits: NDArray[np.float64], window: int) -> dict[str, Estimate]:
     """Bits per token of a text: over windows, and over blocks of them."""
     means = bits[: len(bits) // window * window].reshape(-1, window).mean(1)
     ones = np.ones(len(means), dtype=np.int64)

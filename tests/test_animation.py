@@ -221,10 +221,10 @@ def test_lines_break_between_words_and_inside_only_if_they_must():
 
 def test_what_cannot_be_shown_is_said(tmp_path):
     for write in (lambda s: write_gif(tmp_path / "a.gif", s), lambda s: write_html(tmp_path / "a.html", s, "No")):
-        with pytest.raises(ValueError, match="got none, allowed is texts, or pictures of one shape"):
+        with pytest.raises(ValueError, match="got none, allowed: texts, or pictures of one shape"):
             write([])
         with pytest.raises(ValueError, match=r"got \(2, 3\), text"):
             write([picture_story(2, 3), text_story()])
-    with pytest.raises(ValueError, match="got 5 ms, allowed is 20 ms or more"):
+    with pytest.raises(ValueError, match="got 5 ms, allowed: 20 ms or more"):
         write_gif(tmp_path / "a.gif", [text_story()], milliseconds=5)
     assert not list(tmp_path.iterdir())

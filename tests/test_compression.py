@@ -136,7 +136,7 @@ def test_another_machine_is_named(letters):
     model = load(letters)
     made = compress(model, "x", TEXT.encode())
     header = replace(made.header, digest="0" * 16, torch="9.9", device="another processor")
-    with pytest.raises(ValueError, match=r"allowed is 'torch 9\.9 on another processor'"):
+    with pytest.raises(ValueError, match=r"allowed: 'torch 9\.9 on another processor'"):
         decompress(model, Compressed(header, made.code))
 
 

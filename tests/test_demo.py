@@ -103,7 +103,7 @@ def test_make_demo_runs(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--skip", "digts"), "no such part: got digts, allowed is write, fill, score, digits, train, exact"),
+        (("--skip", "digts"), "no such part: got digts, allowed: write, fill, score, digits, train, exact"),
         (("--text", "nowhere.txt"), "no such text: got nowhere.txt"),
     ],
 )

@@ -90,7 +90,7 @@ def test_names_that_exist_cannot_be_taken():
         extend.sampler("ancestral", summary="")(nothing)
     with pytest.raises(ValueError, match="unknown law: got exactly"):
         extend.sampler("mine", summary="", law="exactly")
-    with pytest.raises(ValueError, match="unknown schedules: got any, allowed is ANY, SCALAR, POLYNOMIAL"):
+    with pytest.raises(ValueError, match="unknown schedules: got any, allowed: ANY, SCALAR, POLYNOMIAL"):
         extend.sampler("mine", summary="", schedules="any")(nothing)
     with pytest.raises(ValueError, match="there is a schedule of this name"):
         extend.schedule("cosine", Linear())
@@ -120,9 +120,9 @@ def test_the_default_of_an_option_says_what_it_is():
     given = options_of("mine", ["shuffle=False", "most=7", "share=1", "how=badly"])
     assert given == {"shuffle": False, "most": 7, "share": 1.0, "how": "badly"}
     assert [options_of("mine", [f"shuffle={word}"])["shuffle"] for word in ("0", "no", "Yes", "1")] == [0, 0, 1, 1]
-    with pytest.raises(ValueError, match="shuffle is on or off: got maybe, allowed is true, false"):
+    with pytest.raises(ValueError, match="shuffle is on or off: got maybe, allowed: true, false"):
         options_of("mine", ["shuffle=maybe"])
-    with pytest.raises(ValueError, match="the value of most is not a number: got many, allowed is int"):
+    with pytest.raises(ValueError, match="the value of most is not a number: got many, allowed: int"):
         options_of("mine", ["most=many"])
 
 
@@ -133,7 +133,7 @@ def test_fields_of_parts_have_names_of_their_own(name):
     mine = make_dataclass("Mine", [(name, int, 4)], bases=(MD4Config,), frozen=True, namespace={"__module__": "mine"})
     extend.method("mine")(mine)
     config = RunConfig("data", TransformerConfig(27), mine())
-    said = f"--{name.removeprefix('no_')}, allowed is different ones in TransformerConfig, Mine and what all runs have"
+    said = f"--{name.removeprefix('no_')}, allowed: different ones in TransformerConfig, Mine and what all runs have"
     with pytest.raises(ValueError, match=f"two fields have one name: got {said}"):
         apply(config, ())
 
@@ -151,9 +151,9 @@ def test_configurations_are_what_they_must_be():
         def build(self, network):
             return network
 
-    with pytest.raises(ValueError, match="of a network: got Sizeless without vocab_size, allowed is a dataclass with"):
+    with pytest.raises(ValueError, match="of a network: got Sizeless without vocab_size, allowed: a dataclass with"):
         extend.network(Sizeless)
-    with pytest.raises(ValueError, match="configuration of a method: got Loose, allowed is a dataclass with build"):
+    with pytest.raises(ValueError, match="configuration of a method: got Loose, allowed: a dataclass with build"):
         extend.method("loose")(Loose)
     with pytest.raises(ValueError, match="this is no method: got Sizeless"):
         extend.method("sizeless")(Sizeless)

@@ -13,14 +13,14 @@ import pytest
 
 from tests import processes
 from unmask.cli.main import main
-from unmask.files import check_files, check_folder, named, replaced_whole, written_whole
+from unmask.files import atomic_folder, atomic_write, check_files, check_folder, named
 
 WRITER = """
 import sys
 from pathlib import Path
-from unmask.files import check_files, check_folder, written_whole
+from unmask.files import check_files, check_folder, atomic_write
 for _ in range(100):
-    with written_whole(Path("a.txt"), "w") as file:
+    with atomic_write(Path("a.txt"), "w") as file:
         file.write(sys.argv[1] * 10_000)
 """
 
@@ -35,9 +35,9 @@ def test_processes_that_write_one_file_do_not_meet(tmp_path):
 
 def test_the_last_one_to_end_is_there(tmp_path):
     path = tmp_path / "a.txt"
-    with written_whole(path, "w") as first:
+    with atomic_write(path, "w") as first:
         first.write("first")
-        with written_whole(path, "w") as second:
+        with atomic_write(path, "w") as second:
             second.write("second")
         assert path.read_text() == "second"
     assert path.read_text() == "first"
@@ -46,7 +46,7 @@ def test_the_last_one_to_end_is_there(tmp_path):
 def test_a_writer_that_fails_leaves_what_was_there(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(TypeError), written_whole(path, "w") as file:
+    with pytest.raises(TypeError), atomic_write(path, "w") as file:
         file.writelines(["new", 1])
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
@@ -59,7 +59,7 @@ def test_what_killed_writers_left_goes_with_time(tmp_path):
         (tmp_path / name).touch()
     for name in (killed, other):
         os.utime(tmp_path / name, (time.time() - 7200,) * 2)
-    with written_whole(tmp_path / "a.txt", "w") as file:
+    with atomic_write(tmp_path / "a.txt", "w") as file:
         file.write("whole")
     assert {path.name for path in tmp_path.iterdir()} == {"a.txt", kept, other}
 
@@ -70,7 +70,7 @@ def test_folders_that_several_write_at_once_are_whole(tmp_path):
 
     def write(number):
         for _ in range(40):
-            with replaced_whole(target, names) as folder:
+            with atomic_folder(target, names) as folder:
                 for name in names:
                     (folder / name).write_text(str(number))
 
@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path):
     target = tmp_path / "model"
     target.mkdir()
     (target / "a").write_text("old")
-    with pytest.raises(OSError, match="No such file"), replaced_whole(target, ["a"]) as folder:
+    with pytest.raises(OSError, match="No such file"), atomic_folder(target, ["a"]) as folder:
         folder.rmdir()
     assert (target / "a").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -106,7 +106,7 @@ def test_what_cannot_be_put_back_is_kept(tmp_path, monkeypatch):
         return rename(path, name)
 
     monkeypatch.setattr(Path, "rename", refused)
-    with pytest.raises(PermissionError), replaced_whole(target, ["a"]) as folder:
+    with pytest.raises(PermissionError), atomic_folder(target, ["a"]) as folder:
         (folder / "a").write_text("new")
     assert tried[0] == target
     assert [path.read_text() for path in tmp_path.rglob("a")] == ["old"]
@@ -114,7 +114,7 @@ def test_what_cannot_be_put_back_is_kept(tmp_path, monkeypatch):
 
 def test_a_full_disk_is_said_with_the_file(small_disk):
     for mode in ("wb", "w"):
-        with pytest.raises(OSError, match="No space left") as caught, written_whole(small_disk / "a", mode) as file:
+        with pytest.raises(OSError, match="No space left") as caught, atomic_write(small_disk / "a", mode) as file:
             file.write(b"x" * 5_000_000 if "b" in mode else "x" * 5_000_000)
         assert caught.value.filename == str(small_disk / "a")
     with pytest.raises(OSError, match="no file in sight") as caught, named(small_disk):
@@ -139,7 +139,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path, monkeypatch):
     link.symlink_to("nowhere")
     os.mkfifo(pipe)
     for bad, said in (
-        (tmp_path, f"{tmp_path} is a folder: got a folder, allowed is a file; name a file in it"),
+        (tmp_path, f"{tmp_path} is a folder: got a folder, allowed: a file; name a file in it"),
         (pipe, "is a device or a pipe: got"),
         (Path("file/a/b.txt"), f"file/a/b.txt cannot be written: got {file}, which is no folder"),
         (Path("link/b.txt"), f"link/b.txt cannot be written: got {link}, which is no folder"),
@@ -147,7 +147,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=re.escape(said)):
             check_files(bad)
     for bad, said in (
-        (file, f"{file} is a file: got a file, allowed is a new folder"),
+        (file, f"{file} is a file: got a file, allowed: a new folder"),
         (file / "a", f"file/a cannot be written: got {file}, which is no folder"),
         (link, f"{link} cannot be written: got {link}, which is no folder"),
     ):

@@ -20,7 +20,7 @@ from unmask.core import estimate_nelbo
 from unmask.evaluation import Question, answer, estimator_for
 from unmask.evaluation.continuation import windows
 from unmask.harness import HarnessModel, main
-from unmask.training import charge_chunks
+from unmask.training import nelbo_in_chunks
 from unmask.training.md4 import SCHEDULES
 
 CHOICE = """
@@ -145,7 +145,7 @@ def test_likelihoods_are_those_of_answer(subwords):
     model = ours.model
     question = Question("the cat", ("sat on", "sat in", "and the dog sat"), 0)
     estimator = estimator_for(model.process)
-    how = {"length": 16, "draws": 8, "seed": 3, "charge": charge_chunks}
+    how = {"length": 16, "draws": 8, "seed": 3, "nelbo_fn": nelbo_in_chunks}
     (theirs,) = answer(model.network, {0: question}, estimator, model.vocabulary, **how)
     found = likelihoods(ours, *((question.context, f" {ending}") for ending in question.endings))
     assert [-value for value, _ in found] == pytest.approx(theirs.nats, rel=1e-6)
@@ -155,7 +155,7 @@ def test_likelihoods_are_those_of_estimate_nelbo(alphabet):
     model, context, end = alphabet.model, "aAbBc", "CdD"
     x_0 = torch.from_numpy(model.vocabulary.encode(context + end).astype("int64"))[None]
     valid = torch.arange(8)[None] >= 5
-    how = {"draws": 8, "repeats": 2, "seed": 0, "charge": charge_chunks}
+    how = {"draws": 8, "repeats": 2, "seed": 0, "nelbo_fn": nelbo_in_chunks}
     bound = estimate_nelbo(model.network, x_0, alphabet.estimator, valid=valid, **how)
     assert likelihoods(alphabet, (context, end))[0][0] == pytest.approx(-bound.mean.item(), rel=1e-6)
 
@@ -166,7 +166,7 @@ def test_rolling_sums_the_rows(alphabet):
     x_0 = torch.from_numpy(model.vocabulary.encode(text).astype("int64"))
     rows = torch.stack([x_0[:16], x_0[16:32], x_0[-16:]])
     valid = torch.arange(16) >= torch.tensor([0, 0, 6])[:, None]
-    how = {"draws": 8, "repeats": 2, "seed": 0, "charge": charge_chunks}
+    how = {"draws": 8, "repeats": 2, "seed": 0, "nelbo_fn": nelbo_in_chunks}
     bound = estimate_nelbo(model.network, rows, alphabet.estimator, valid=valid, **how)
     (found,) = alphabet.loglikelihood_rolling(ask("loglikelihood_rolling", (text,)), True)
     assert found == pytest.approx(-bound.mean.sum().item(), rel=1e-6)

@@ -16,7 +16,7 @@ from unmask.cli.main import main
 from unmask.cli.plot import symbols
 from unmask.core import Linear, Polynomial, TokenPolynomial
 from unmask.data.vocabulary import Bytes, Characters
-from unmask.run import Run, export, find, train
+from unmask.run import Run, export, find_model, train
 from unmask.run.history import History, evaluations
 from unmask.sampling import SAMPLERS
 
@@ -86,12 +86,12 @@ def test_info_of_a_run_that_has_only_begun(letters, tmp_path, capsys):
 
 
 def test_info_of_a_model(letters, pictures, tmp_path, capsys):
-    export(find(letters), tmp_path / "m", dtype="bf16")
+    export(find_model(letters), tmp_path / "m", dtype="bf16")
     code, out, _ = command(capsys, "info", tmp_path / "m")
     assert code == 0
     for words in ("a model", "averaged, bf16", "step 300 of 300", "± ", "running text, 16 tokens", "kB"):
         assert words in out
-    export(find(pictures), tmp_path / "p")
+    export(find_model(pictures), tmp_path / "p")
     document = json.loads(command(capsys, "info", tmp_path / "p", "--json")[1])
     assert document["rows"] == "pictures of 4 × 4"
     assert document["classes"] == ["0", "1", "2"]
@@ -164,10 +164,10 @@ def test_other_models_have_no_loss_to_draw(letters, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     causal = trained(letters.parent / "data", tmp_path / "ar", method="ar", steps=1)
     assert json.loads(command(capsys, "plot", causal, "--json")[1]) == [str(causal / "plots" / "loss.png")]
-    export(find(str(causal)), tmp_path / "c")
+    export(find_model(str(causal)), tmp_path / "c")
     code, out, _ = command(capsys, "plot", "c")
     assert (code, out) == (0, "nothing to plot: no losses, and no schedule in use\n")
-    export(find(letters), tmp_path / "m")
+    export(find_model(letters), tmp_path / "m")
     written = json.loads(command(capsys, "plot", "m", "--json")[1])
     assert written == ["results/m/plots/schedule.png", "results/m/plots/revealed.png"]
 

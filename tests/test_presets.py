@@ -15,7 +15,7 @@ from unmask.baselines import BASELINES
 from unmask.configs import from_json
 from unmask.data import Plan, Reading, prepare
 from unmask.networks import TransformerConfig, UNetConfig, UViTConfig
-from unmask.run import SIZES, RunConfig, default_config, fitted, train, with_method
+from unmask.run import SIZES, RunConfig, adapted_to_data, default_config, train, with_method
 from unmask.training import GenMD4Config, MD4Config
 
 MILLIONS = {  # GPT-2's layers, heads and width make 85, 302 and 708 without embeddings; the condition adds 7, 20 and 41
@@ -109,7 +109,7 @@ def test_one_step_in_miniature(name, sources, tmp_path):
     source, changes = sources[preset.plan.source]
     plan = replace(preset.plan, source=source, valid=0.05, **changes)
     prepare(plan, tmp_path / "data")
-    config = miniature(fitted(preset.config, str(tmp_path / "data")))
+    config = miniature(adapted_to_data(preset.config, str(tmp_path / "data")))
     reports = list(train(config, tmp_path / "run", torch.device("cpu")))
     assert reports[-1].loss > 0
     model = unmask.load(tmp_path / "run")
@@ -153,7 +153,7 @@ def test_methods_can_be_exchanged():
     learned = with_method(config, "genmd4")
     assert learned.network.conditioning.time
     assert with_method(learned, "genmd4") is learned
-    with pytest.raises(ValueError, match="unknown method: got md5, allowed is md4, genmd4"):
+    with pytest.raises(ValueError, match="unknown method: got md5, allowed: md4, genmd4"):
         with_method(config, "md5")
 
 
@@ -162,7 +162,7 @@ def test_unknown_names(tmp_path):
         presets.find("tex8")
     (tmp_path / "a.txt").write_text("abcd" * 200)
     prepare(Plan(str(tmp_path / "a.txt"), length=16), tmp_path / "data")
-    with pytest.raises(ValueError, match="no network of this size for this data: got 2m, allowed is 1m, 3m"):
+    with pytest.raises(ValueError, match="no network of this size for this data: got 2m, allowed: 1m, 3m"):
         default_config(str(tmp_path / "data"), "2m")
 
 

@@ -18,7 +18,7 @@ from tests.processes import several
 from tests.small_models import trained
 from unmask.cli.main import main
 from unmask.files import digest
-from unmask.run import Exported, Run, export, find
+from unmask.run import Exported, Run, export, find_model
 from unmask.run.config import METHODS
 from unmask.run.places import shipped
 
@@ -41,7 +41,7 @@ def model(letters, tmp_path_factory):
     """An export of the run of letters, its run not needed; without the figures that other tests may have added."""
     run = shutil.copytree(letters, tmp_path_factory.mktemp("run") / "letters", ignore=shutil.ignore_patterns("evals"))
     folder = tmp_path_factory.mktemp("models") / "letters"
-    export(find(run), folder)
+    export(find_model(run), folder)
     return folder
 
 
@@ -61,7 +61,7 @@ def test_an_export_is_the_model(letters, model):
 
 @pytest.mark.parametrize("options", [{"average": False}, {"best": True}], ids=["plain", "best"])
 def test_which_weights(letters, tmp_path, options):
-    done = export(find(letters), tmp_path / "m", **options)
+    done = export(find_model(letters), tmp_path / "m", **options)
     theirs, ours = unmask.load(done.folder), unmask.load(letters, **options)
     expected = ours.method.state_dict()
     for name, x in theirs.method.state_dict().items():
@@ -71,7 +71,7 @@ def test_which_weights(letters, tmp_path, options):
 
 
 def test_bf16_takes_half_the_room_and_is_float32_in_memory(letters, model, tmp_path):
-    small = export(find(letters), tmp_path / "m", dtype="bf16").folder / "model.safetensors"
+    small = export(find_model(letters), tmp_path / "m", dtype="bf16").folder / "model.safetensors"
     assert small.stat().st_size < 0.6 * (model / "model.safetensors").stat().st_size
     assert {x.dtype for x in load_file(small).values()} == {torch.bfloat16}
     loaded, exact = unmask.load(small.parent).method.state_dict(), unmask.load(model).method.state_dict()
@@ -81,7 +81,7 @@ def test_bf16_takes_half_the_room_and_is_float32_in_memory(letters, model, tmp_p
 
 
 def test_an_export_of_an_export_says_the_same(model, tmp_path):
-    again = export(find(model), tmp_path / "letters")
+    again = export(find_model(model), tmp_path / "letters")
     assert again.about() == Exported(model, model).about()
     for name in FILES:
         assert (again.folder / name).read_bytes() == (model / name).read_bytes()
@@ -94,10 +94,10 @@ def test_the_card_has_no_figures_of_other_weights(letters, tmp_path, capsys):
     (kept,) = (path for path in (run / "evals").glob("*.json") if "checkpoint" in json.loads(path.read_text()))
     document = json.loads(kept.read_text())
     kept.write_text(json.dumps(document | {"checkpoint": "step-00000007"}))
-    assert "Measured" not in (export(find(run), tmp_path / "m").folder / "README.md").read_text()
+    assert "Measured" not in (export(find_model(run), tmp_path / "m").folder / "README.md").read_text()
     kept.write_text(json.dumps(document | {"average": False}))
-    assert "Measured" not in (export(find(run), tmp_path / "m").folder / "README.md").read_text()
-    assert "- test: " in (export(find(run), tmp_path / "m", average=False).folder / "README.md").read_text()
+    assert "Measured" not in (export(find_model(run), tmp_path / "m").folder / "README.md").read_text()
+    assert "- test: " in (export(find_model(run), tmp_path / "m", average=False).folder / "README.md").read_text()
     kept.write_text(json.dumps(document | {"checkpoint": "step-00000007"}))
     capsys.readouterr()
     assert main(["info", str(run)]) == 0
@@ -107,11 +107,11 @@ def test_the_card_has_no_figures_of_other_weights(letters, tmp_path, capsys):
 
 def test_the_card_names_what_matters_and_no_path(letters, tmp_path, capsys):
     assert main(["eval", str(letters), "--draws", "1", "--repeats", "2", "--sequences", "4", "--json"]) == 0
-    card = (export(find(letters), tmp_path / "letters").folder / "README.md").read_text()
+    card = (export(find_model(letters), tmp_path / "letters").folder / "README.md").read_text()
     for words in ("MD4", "Transformer: layers 2", "8 characters", "300 steps of 32", "± ", "unmask sample letters"):
         assert words in card
     assert "- test: " in card  # the evaluation
-    again = export(find(tmp_path / "letters"), tmp_path / "again").folder
+    again = export(find_model(tmp_path / "letters"), tmp_path / "again").folder
     assert "- test: " in (again / "README.md").read_text()
     capsys.readouterr()
     assert main(["info", str(again)]) == 0
@@ -123,7 +123,7 @@ def test_the_card_names_what_matters_and_no_path(letters, tmp_path, capsys):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_can_be_exported(letters, tmp_path, method):
     folder = trained(letters.parent / "data", tmp_path / "run", method=method, steps=1)
-    done = export(find(folder), tmp_path / "m")
+    done = export(find_model(folder), tmp_path / "m")
     assert unmask.load(done.folder).sample(1, steps=2) == unmask.load(folder).sample(1, steps=2)
 
 
@@ -131,7 +131,7 @@ def test_every_method_can_be_exported(letters, tmp_path, method):
 def test_every_kind_of_data_can_be_exported(request, tmp_path, monkeypatch, fixture):
     monkeypatch.chdir(tmp_path)
     folder = request.getfixturevalue(fixture)
-    done = export(find(folder), tmp_path / "m", dtype="bf16")
+    done = export(find_model(folder), tmp_path / "m", dtype="bf16")
     assert unmask.load(done.folder).facts == Run(folder).facts
     assert main(["eval", str(done.folder), "--data", str(folder.parent / "data"), "--sequences", "2", "--json"]) == 0
 
@@ -203,16 +203,16 @@ def test_names_and_paths(letters, model, tmp_path, monkeypatch):
     monkeypatch.setattr("unmask.run.places.SHIPPED", ships)
     monkeypatch.chdir(tmp_path)
     assert shipped() == ["demo"]
-    assert find("demo").folder == ships / "demo"
+    assert find_model("demo").folder == ships / "demo"
     (tmp_path / "demo").mkdir()
-    assert find("demo").folder == ships / "demo"
+    assert find_model("demo").folder == ships / "demo"
     with pytest.raises(ValueError, match=r"demo is not a run or a model: got no config.json in it"):
-        find("./demo")
+        find_model("./demo")
     shutil.copytree(letters, tmp_path / "demo", dirs_exist_ok=True)
-    assert isinstance(find("demo"), Run)
-    assert isinstance(find(letters), Run)
+    assert isinstance(find_model("demo"), Run)
+    assert isinstance(find_model(letters), Run)
     with pytest.raises(ValueError, match="made by unmask train or unmask export, hub:OWNER/NAME, demo; did you mean"):
-        find("dem")
+        find_model("dem")
 
 
 # ------------------------------------------------------------------------------- damaged and hostile folders
@@ -297,7 +297,7 @@ DAMAGE = {
     "config: words for numbers": (_network(layers="many"), "layers is out of range: got many"),
     "config: a huge network": (_network(width=2**24), "do not fit its configuration"),
     "config: endless layers": (_network(layers=10**9), "describes no network: got 1000000000"),
-    "config: no network": (_network(width=-4), "allowed is"),
+    "config: no network": (_network(width=-4), "allowed:"),
     "vocabulary: not JSON": (_text("vocabulary.json", "<html>"), "vocabulary.json is damaged"),
     "vocabulary: elsewhere": (_text("vocabulary.json", json.dumps(ELSEWHERE)), "unknown kind of vocabulary: got file"),
     "vocabulary: a list": (_text("vocabulary.json", "[]"), "vocabulary.json is damaged"),
@@ -394,7 +394,7 @@ def test_what_the_hub_may_object_is_one_line(model, hub):
     away = "the hub cannot be reached"
     names = {
         "this is no name of a repository: got no name": ["push", model, "no name"],
-        "allowed is OWNER/NAME": ["push", model, "alone"],
+        "allowed: OWNER/NAME": ["push", model, "alone"],
         "someone/m is not on the hub": sample,
         "is not a model of unmask: got no config.json": ["sample", "hub:someone/other"],
     }

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from unmask.evaluation.yardsticks import Value
-from unmask.run.frontier import shown
+from unmask.evaluation.sample_metrics import Value
+from unmask.run.frontier import format_value
 
 from .form import share, source, with_error
 
@@ -19,8 +19,8 @@ def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dic
         "|---" * 3 + "|",
         f"| {valid['valid']['of']:,} molecules | {', '.join(shares)} | |",
         *(
-            f"| {proteins['sampled']['samples']:,} proteins: {name} | {shown(Value(**judged['samples'][name]))} "
-            f"| held out: {shown(Value(**judged['held out'][name]))} |"
+            f"| {proteins['sampled']['samples']:,} proteins: {name} | {format_value(Value(**judged['samples'][name]))} "
+            f"| held out: {format_value(Value(**judged['held out'][name]))} |"
             for name in judged["samples"]
         ),
         f"| {chorales['sampled']['samples']:,} harmonised melodies: notes that are Bach's own | {same['as_bach']} "
@@ -82,7 +82,7 @@ def sampler_frontier(result: dict[str, Any]) -> str:
     order = {name: i for i, name in enumerate(dict.fromkeys(p["sampler"] for p in points))}
     for p in sorted(points, key=lambda p: (order[p["sampler"]], p["calls"])):
         title = ", ".join([p["sampler"], *p["same"], *(f"{name} {value:g}" for name, value in p["options"].items())])
-        cells = " | ".join(shown(Value(**p["values"][name])) if name in p["values"] else "" for name in names)
+        cells = " | ".join(format_value(Value(**p["values"][name])) if name in p["values"] else "" for name in names)
         lines.append(f"| {title} | {p['steps'] or ''} | {p['calls']:.1f} | {cells} |")
     return "\n".join([*lines, "", f"{result['samples']} samples of each, 95 % intervals. {source(result)}"])
 

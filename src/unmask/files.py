@@ -22,7 +22,7 @@ _LEFT = 3600.0
 
 
 @contextmanager
-def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """Write a file so that it appears under its name only when it is complete and on disk.
 
     Several may write it at once, each to a name of its own: the last one to end is there in the end.
@@ -154,7 +154,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replaced_whole(folder: Path, files: Sequence[str]) -> Iterator[Path]:
+def atomic_folder(folder: Path, files: Sequence[str]) -> Iterator[Path]:
     """Write a folder so that it appears under its name only when it is complete; the block gets one to write to.
 
     What is there already is replaced if it is empty or consists of some of these files, and kept otherwise. Several may
@@ -205,7 +205,7 @@ def check_replaceable(folder: Path, files: Sequence[str]) -> None:
 
 def write_json(path: Path, document: Any) -> None:
     """A readable file of standard JSON, whole or absent."""
-    with written_whole(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write(json.dumps(standard(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -280,7 +280,7 @@ def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, sam
     others = [p for p in folder.iterdir() if not _ours(p, file)] if folder.exists() else []
     if others:
         fail(f"{folder} is not empty", got=f"{len(others)} entries", allowed="a new folder", do="choose another")
-    with written_whole(file, "w") as out:
+    with atomic_write(file, "w") as out:
         json.dump(document, out, indent=1)
     return False
 

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from . import extend
 from .evaluation.continuation import Row, by_length, cost, found_greedily, ids, windows
-from .files import check_files, written_whole
+from .files import atomic_write, check_files
 from .mistakes import extra, require
 from .run import Model, Sampling, load
 from .sampling import Predictor
-from .training import charge_chunks
+from .training import nelbo_in_chunks
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -117,7 +117,12 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         return ids(kept, self.model.vocabulary), ids(context[len(kept) :] + continuation, self.model.vocabulary)
 
     def _nats(self, parts: list[list[Row]], quiet: bool) -> list[list[float]]:
-        how: dict[str, Any] = {"draws": self.draws, "repeats": self.repeats, "seed": self.seed, "charge": charge_chunks}
+        how: dict[str, Any] = {
+            "draws": self.draws,
+            "repeats": self.repeats,
+            "seed": self.seed,
+            "nelbo_fn": nelbo_in_chunks,
+        }
         return _of_parts(
             parts,
             max(1, self.batch_size // self.draws),
@@ -232,7 +237,7 @@ def evaluate(
     )
     kept = {name: found[name] for name in _KEPT if name in found}
     if out is not None:
-        with written_whole(out, "w") as file:
+        with atomic_write(out, "w") as file:
             json.dump(kept, file, indent=1, default=str)
     return kept
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 def fail(what: str, *, got: object, allowed: str, do: str) -> NoReturn:
     """Raise the one error of this package: what is wrong, what was got, what is allowed, what to do."""
-    raise ValueError(f"{what}: got {got}, allowed is {allowed}; {do}")
+    raise ValueError(f"{what}: got {got}, allowed: {allowed}; {do}")
 
 
 def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
@@ -22,7 +22,7 @@ def said(error: Exception) -> str:
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
     got, do = _FILES.get(type(error), (error.strerror.lower(), "mend that, or name another"))
-    return f"{error.filename} cannot be used: got {got}, allowed is a file that can be; {do}"
+    return f"{error.filename} cannot be used: got {got}, allowed: a file that can be; {do}"
 
 
 _FILES: dict[type[OSError], tuple[str, str]] = {

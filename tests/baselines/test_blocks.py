@@ -13,7 +13,7 @@ from unmask.data import Plan, prepare
 from unmask.networks import TransformerConfig
 from unmask.run import load
 from unmask.sampling import BLOCKS, Predictor, sample, trajectory
-from unmask.training import charge_chunks
+from unmask.training import nelbo_in_chunks
 
 V, N = 5, 8
 PROCESS = Process(Linear(), V)
@@ -32,7 +32,7 @@ def network(block):
 
 def bound(block, draws=64, repeats=8):
     return estimate_nelbo(
-        network(block), X, InBlocks(PROCESS, block), draws=draws, repeats=repeats, charge=charge_chunks
+        network(block), X, InBlocks(PROCESS, block), draws=draws, repeats=repeats, nelbo_fn=nelbo_in_chunks
     )
 
 
@@ -62,7 +62,7 @@ def test_one_block_is_md4():
         pair = whole.features(torch.stack([X, masked], 1))
         torch.testing.assert_close(pair, plain.features(masked), rtol=1e-4, atol=1e-5)
     ours = bound(N)
-    md4 = estimate_nelbo(plain, X, ExactK(PROCESS), draws=64, repeats=8, charge=charge_chunks)
+    md4 = estimate_nelbo(plain, X, ExactK(PROCESS), draws=64, repeats=8, nelbo_fn=nelbo_in_chunks)
     apart = (ours.mean - md4.mean).abs() / (ours.standard_error**2 + md4.standard_error**2).sqrt()
     assert apart.max() < 8  # standard errors of 8 groups: t with 7 degrees of freedom
 

@@ -11,7 +11,7 @@ from tests.small_models import trained
 from unmask.baselines import BASELINES, AOARMConfig, SUNDAEConfig
 from unmask.cli.main import main
 from unmask.core import Streams, cosine_grid, uniform_grid
-from unmask.networks import Past, TransformerConfig
+from unmask.networks import KVCache, TransformerConfig
 from unmask.run import Run, load
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.sampling import CAUSAL, SCORES, Predictor, sample
@@ -75,7 +75,7 @@ def test_the_list(capsys):
 def test_unknown_methods(letters, tmp_path, capsys):
     code, _, err = command(capsys, "train", "--data", letters.parent / "data", "--out", tmp_path / "a", "--method", "x")
     assert code == 2
-    assert "unknown method: got x, allowed is md4, genmd4, ar, ao-arm" in err
+    assert "unknown method: got x, allowed: md4, genmd4, ar, ao-arm" in err
 
 
 def shifted(amount):
@@ -174,7 +174,7 @@ def test_it_writes_from_left_to_right(reader, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("sample", "--sampler", "ancestral"), "allowed is left-to-right"),
+        (("sample", "--sampler", "ancestral"), "allowed: left-to-right"),
         (("infill", "aA[MASK:2]bB"), "cannot fill this gap"),
     ],
 )
@@ -204,8 +204,8 @@ def test_reading_on_is_reading_everything(reader):
     network = load(reader).network
     x = torch.randint(8, (3, 16), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        whole, pasts, shown = network.features(x), [Past() for _ in network.blocks], network.shifted(x)
-        parts = [network.read(shown[:, a:b], pasts, a) for a, b in ((0, 5), (5, 6), (6, 7), (7, 16))]
+        whole, caches, shown = network.features(x), [KVCache() for _ in network.blocks], network.shifted(x)
+        parts = [network.read(shown[:, a:b], caches, a) for a, b in ((0, 5), (5, 6), (6, 7), (7, 16))]
     torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-4, atol=1e-5)
 
 

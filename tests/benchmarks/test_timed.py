@@ -137,5 +137,5 @@ def test_every_trial_differs_from_its_base(data, tmp_path, recipe):
 
 def test_trials_that_a_recipe_does_not_have(data, tmp_path, monkeypatch):
     words = (data, tmp_path / "runs", "--recipe", "characters", "--only", "untied")
-    with pytest.raises(ValueError, match="unknown trial: got untied, allowed is base, uniform"):
+    with pytest.raises(ValueError, match="unknown trial: got untied, allowed: base, uniform"):
         called(monkeypatch, explorations.main, *words)

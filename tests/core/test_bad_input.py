@@ -44,13 +44,13 @@ ALL_TOKENS = TokenDraw(**vars(ALL))
 TOKEN_PROCESS = Process(TokenPolynomial(column(1.0, 2.0, 3.0)), 3)
 
 MISTAKES = {
-    "weight of zero": (lambda: Polynomial(0.0), "got 0.0, allowed is a finite number > 0"),
-    "infinite weight": (lambda: Polynomial(float("inf")), "got inf, allowed is a finite number > 0"),
-    "negative token weight": (lambda: TokenPolynomial(column(1.0, -2.0)), "got -2.0, allowed is a finite number > 0"),
+    "weight of zero": (lambda: Polynomial(0.0), "got 0.0, allowed: a finite number > 0"),
+    "infinite weight": (lambda: Polynomial(float("inf")), "got inf, allowed: a finite number > 0"),
+    "negative token weight": (lambda: TokenPolynomial(column(1.0, -2.0)), "got -2.0, allowed: a finite number > 0"),
     "NaN token weight": (lambda: TokenPolynomial(column(1.0, float("nan"))), "got nan"),
     "token weights of wrong shape": (lambda: TokenPolynomial(torch.ones(2, 2)), r"got torch.float32 of shape \(2, 2\)"),
-    "betas out of order": (lambda: Geometric(2.0, 1.0), "got β̄min=2.0, β̄max=1.0, allowed is 0 < β̄min < β̄max"),
-    "shift too large": (lambda: Shifted(Linear(), 0.5), "got 0.5, allowed is 0 < ε < 0.5"),
+    "betas out of order": (lambda: Geometric(2.0, 1.0), "got β̄min=2.0, β̄max=1.0, allowed: 0 < β̄min < β̄max"),
+    "shift too large": (lambda: Shifted(Linear(), 0.5), "got 0.5, allowed: 0 < ε < 0.5"),
     "time above 1": (lambda: Linear().alpha(column(0.5, 1.5)), r"time t is outside \[0, 1\]: got 1.5"),
     "time below 0": (lambda: Geometric().loss_weight(column(-0.1)), "got -0.1"),
     "NaN time": (lambda: Polynomial(2.0).dalpha(column(float("nan"))), "got nan"),
@@ -62,25 +62,25 @@ MISTAKES = {
     "schedule not starting at 1": (lambda: Custom(lambda t: 0.9 - 0.9 * t), r"got α\(0\) = 0.9"),
     "schedule below 0": (lambda: Custom(lambda t: 1 - 2 * t), r"got α\(1\) = -1.0"),
     "schedule of wrong shape": (lambda: Custom(lambda t: t.new_ones(2)), "wrong shape"),
-    "no vocabulary": (lambda: Process(Linear(), 0), "got 0, allowed is an integer >= 1"),
-    "token too large": (lambda: PROCESS.draw_mask(X + 1, ONE, Streams(0, 1)), r"got 3, allowed is 0\.\.2"),
-    "negative token": (lambda: PROCESS.draw_mask(X - 1, ONE, Streams(0, 1)), r"got -1, allowed is 0\.\.2"),
+    "no vocabulary": (lambda: Process(Linear(), 0), "got 0, allowed: an integer >= 1"),
+    "token too large": (lambda: PROCESS.draw_mask(X + 1, ONE, Streams(0, 1)), r"got 3, allowed: 0\.\.2"),
+    "negative token": (lambda: PROCESS.draw_mask(X - 1, ONE, Streams(0, 1)), r"got -1, allowed: 0\.\.2"),
     "token beyond the mask": (
         lambda: PROCESS.log_q(X + 2, X, ONE),
-        r"got 4, allowed is 0\.\.3 \(3 is the mask\)",
+        r"got 4, allowed: 0\.\.3 \(3 is the mask\)",
     ),
     "float tokens": (lambda: PROCESS.draw_mask(X.float(), ONE, Streams(0, 1)), "got torch.float32"),
     "byte tokens": (
         lambda: PROCESS.draw_mask(X.to(torch.uint8), ONE, Streams(0, 1)),
-        "got torch.uint8, allowed is int64",
+        "got torch.uint8, allowed: int64",
     ),
     "tokens without a batch": (lambda: PROCESS.draw_mask(X[0], ONE, Streams(0, 1)), r"got shape \(3,\)"),
-    "target outside the logits": (lambda: nelbo(torch.zeros(3, 2), X, ALL), r"got 2, allowed is 0\.\.1"),
+    "target outside the logits": (lambda: nelbo(torch.zeros(3, 2), X, ALL), r"got 2, allowed: 0\.\.1"),
     "logits for all positions": (lambda: nelbo(torch.zeros(1, 3, 3), X, ALL), r"got \(1, 3, 3\)"),
-    "logits for too few rows": (lambda: nelbo(torch.zeros(2, 3), X, ALL), r"got \(2, 3\), allowed is \(3, 3\)"),
+    "logits for too few rows": (lambda: nelbo(torch.zeros(2, 3), X, ALL), r"got \(2, 3\), allowed: \(3, 3\)"),
     "logits with a mask column": (
         lambda: PROCESS.reverse_kernel(torch.zeros(3, 4), ALL.mask, column(0.5), ONE),
-        r"got \(3, 4\), allowed is \(3, 3\)",
+        r"got \(3, 4\), allowed: \(3, 3\)",
     ),
     "NaN logits": (lambda: nelbo(torch.full((3, 3), torch.nan), X, ALL), "got 3 of 3 rows"),
     "NaN logits in GenMD4": (
@@ -90,11 +90,11 @@ MISTAKES = {
     "NaN logits in a draw": (lambda: inverse_cdf(torch.full((1, 3), torch.nan), ONE / 2), "got 1 of 1 rows"),
     "mask of wrong shape": (
         lambda: nelbo(torch.zeros(3, 3), X[:, :2], ALL),
-        r"mask has the wrong shape: got \(1, 3\), allowed is \(1, 2\)",
+        r"mask has the wrong shape: got \(1, 3\), allowed: \(1, 2\)",
     ),
     "k too large": (
         lambda: ExactK(PROCESS).draw_given_k(X, torch.tensor([4]), ONE, Streams(0, 1)),
-        r"k is out of range: got 4, allowed is 0\.\.3",
+        r"k is out of range: got 4, allowed: 0\.\.3",
     ),
     "k negative": (
         lambda: ExactK(PROCESS).draw_given_k(X, torch.tensor([-1]), ONE, Streams(0, 1)),
@@ -120,7 +120,7 @@ MISTAKES = {
     "times that do not fit": (lambda: PROCESS.draw_mask(X, column(0.1, 0.2), Streams(0, 1)), r"got shape \(2,\)"),
     "group of no rows": (lambda: ExactK(PROCESS).draw(X, Streams(0, 1), strata=-3), "got -3"),
     "sample numbers that are not whole": (lambda: Streams(0, column(1.0)), "got torch.float64"),
-    "negative sample number": (lambda: Streams(0, torch.tensor([-1])), r"got -1, allowed is 0\.\."),
+    "negative sample number": (lambda: Streams(0, torch.tensor([-1])), r"got -1, allowed: 0\.\."),
     "sample number too large": (lambda: Streams(0, torch.tensor([2**32])), "got 4294967296"),
     "time of power zero": (lambda: TokenTime(TOKEN_PROCESS, power=0.0), "got 0.0"),
     "bell without a shape": (lambda: BellK(0.0, 2.0), "got a=0.0, b=2.0"),
@@ -145,14 +145,14 @@ MISTAKES = {
         "got 3 of 3 rows",
     ),
     "mask_prob that is not 1 − α": (lambda: Custom(lambda t: 1 - t, lambda t: t**3), "is not 1 − α: got a difference"),
-    "top_k not whole": (lambda: filter_logits(torch.zeros(3), top_k=2.5), "got 2.5, allowed is an integer"),
-    "odd pairs": (lambda: ExactK(PROCESS, paired).draw(X, Streams(0, 1)), "got groups of 1, allowed is an even number"),
+    "top_k not whole": (lambda: filter_logits(torch.zeros(3), top_k=2.5), "got 2.5, allowed: an integer"),
+    "odd pairs": (lambda: ExactK(PROCESS, paired).draw(X, Streams(0, 1)), "got groups of 1, allowed: an even number"),
     "token schedule in a scalar estimator": (lambda: ExactK(TOKEN_PROCESS), r"got TokenPolynomial\(V=3\)"),
     "continuous draw in a T-step objective": (
         lambda: generalized_steps_nelbo(torch.zeros(3, 3), X, ALL_TOKENS, TOKEN_PROCESS),
-        "allowed is a draw of TokenSteps",
+        "allowed: a draw of TokenSteps",
     ),
-    "no steps": (lambda: uniform_grid(0), "got 0, allowed is an integer >= 1"),
+    "no steps": (lambda: uniform_grid(0), "got 0, allowed: an integer >= 1"),
     "rising grid": (lambda: Steps(PROCESS, column(0.0, 1.0)), "the grid does not decrease"),
     "grid of one time": (lambda: Steps(PROCESS, column(1.0)), "at least two times"),
     "empty log-SNR interval": (lambda: LogSnr(PROCESS, 3.0, -3.0), "the log-SNR interval is empty"),
@@ -162,15 +162,15 @@ MISTAKES = {
         "repeats=1",
     ),
     "negative temperature": (lambda: filter_logits(torch.zeros(3), temperature=-1.0), "got -1.0"),
-    "top_k of zero": (lambda: filter_logits(torch.zeros(3), top_k=0), "got 0, allowed is an integer >= 1"),
-    "top_p above 1": (lambda: filter_logits(torch.zeros(3), top_p=1.5), "got 1.5, allowed is 0 < top_p <= 1"),
+    "top_k of zero": (lambda: filter_logits(torch.zeros(3), top_k=0), "got 0, allowed: an integer >= 1"),
+    "top_p above 1": (lambda: filter_logits(torch.zeros(3), top_p=1.5), "got 1.5, allowed: 0 < top_p <= 1"),
     "negative seed": (lambda: Streams(-1, 1), "got -1"),
     "negative step": (lambda: Streams(0, 1, step=-1), "got -1"),
     "table that does not sum to 1": (lambda: TableLaw(torch.ones(2, 2)), "sum 4"),
     "ragged table": (lambda: TableLaw(torch.ones(2, 3) / 6), r"got \(2, 3\)"),
     "chain that does not sum to 1": (lambda: MarkovLaw(torch.ones(2) / 2, torch.eye(2) * 2), "row sums 1"),
     "chain of wrong shape": (lambda: MarkovLaw(torch.ones(2) / 2, torch.eye(3)), r"transition \(3, 3\)"),
-    "sequence too long for the table": (lambda: CORRELATED_BITS.log_prob(X % 2), "got length 3, allowed is length 2"),
+    "sequence too long for the table": (lambda: CORRELATED_BITS.log_prob(X % 2), "got length 3, allowed: length 2"),
     "context of probability zero": (
         lambda: CORRELATED_BITS.denoiser(Process(Linear(), 2))(torch.tensor([[0, 1]]), ONE),
         "cannot occur",
@@ -186,8 +186,8 @@ def test_mistake_is_named(name):
     said = str(caught.value)
     assert "\n" not in said
     assert ": got " in said
-    assert ", allowed is " in said
-    assert "; " in said.split(", allowed is ")[1]
+    assert ", allowed: " in said
+    assert "; " in said.split(", allowed: ")[1]
 
 
 def test_trusted_code_reads_no_values_but_still_checks_shapes():

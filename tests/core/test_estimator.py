@@ -9,11 +9,11 @@ import torch
 from scipy import stats
 
 from unmask.core import (
-    Around,
     BellK,
     ContinuousTime,
     Controlled,
     Cosine,
+    EstimatorWrapper,
     ExactK,
     Geometric,
     Linear,
@@ -419,20 +419,20 @@ def test_fitted_baseline_keeps_the_bound_and_shrinks_its_error():
 
 
 @dataclass(frozen=True)
-class Halved(Around):
+class Halved(EstimatorWrapper):
     """An estimator whose network sees other tokens: halves of them."""
 
     exact = True
 
-    def shown(self, x_0, draw):
-        return super().shown(x_0, draw) // 2
+    def network_input(self, x_0, draw):
+        return super().network_input(x_0, draw) // 2
 
 
 def test_what_goes_around_an_estimator_keeps_what_it_does_not_change():
     process = Process(Linear(), 3)
-    assert Around(ExactK(process)).coverage() == 1
-    assert not Around(ExactK(process)).exact
-    assert Around(Halved(ExactK(process))).exact
+    assert EstimatorWrapper(ExactK(process)).coverage() == 1
+    assert not EstimatorWrapper(ExactK(process)).exact
+    assert EstimatorWrapper(Halved(ExactK(process))).exact
 
 
 def test_a_baseline_is_fitted_on_what_the_network_is_shown():

@@ -215,7 +215,7 @@ def test_draws_of_a_race_are_charged_by_its_estimator_only():
         nelbo(logits, X_0[None], draw)
     with pytest.raises(ValueError, match="the draw is not one of GenMD4"):
         generalized_nelbo(logits, X_0[None], draw, PROCESS)
-    with pytest.raises(ValueError, match="the schedule is not a race: got Linear, allowed is TokenPolynomial"):
+    with pytest.raises(ValueError, match="the schedule is not a race: got Linear, allowed: TokenPolynomial"):
         TokenExactK(Process(Linear(), 3))
     assert isinstance(draw, RaceDraw)
     assert math.isfinite(estimator.nelbo(logits, X_0[None], draw).total.item())

@@ -45,7 +45,7 @@ def test_ranks_share_the_batch_of_one_process():
 
 
 def test_mistakes():
-    with pytest.raises(ValueError, match="got 10 rows for 3 ranks, allowed is a multiple of 3"):
+    with pytest.raises(ValueError, match="got 10 rows for 3 ranks, allowed: a multiple of 3"):
         rows_of_step(100, 0, 0, 10, 0, 3)
     with pytest.raises(ValueError, match="there are no rows"):
         rows_of_step(0, 0, 0, 10)

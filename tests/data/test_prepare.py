@@ -133,7 +133,7 @@ def test_another_way_of_reading_is_not_another_file(tmp_path):
 
 def test_no_row_is_longer_than_a_model_can_have():
     for length in (0, 20_000_000, 10**20):
-        with pytest.raises(ValueError, match=rf"the length is out of range: got {length}, allowed is 1..16,777,216"):
+        with pytest.raises(ValueError, match=rf"the length is out of range: got {length}, allowed: 1..16,777,216"):
             Plan("shakespeare", length=length)
 
 
@@ -273,7 +273,7 @@ def test_damage_is_found(tmp_path):
 def test_too_short_for_a_sequence(tmp_path):
     (tmp_path / "a.txt").write_text("abc " * 100)
     prepare(Plan(str(tmp_path / "a.txt"), length=64), tmp_path / "out")
-    with pytest.raises(ValueError, match="shorter than one sequence: got 20 tokens, allowed is at least 64"):
+    with pytest.raises(ValueError, match="shorter than one sequence: got 20 tokens, allowed: at least 64"):
         Dataset(tmp_path / "out").split("valid")
     with pytest.raises(ValueError, match="has no split 'dev'"):
         Dataset(tmp_path / "out").split("dev")
@@ -293,8 +293,8 @@ def test_shorter_than_one_sequence_is_said_and_kept(tmp_path, capsys):
     [
         ("abcdef\n" * 30, {"kind": "lines", "length": 3}, "no document fits into a row: got 30 documents, all longer"),
         ("abcdef\n", {"kind": "lines"}, r"no document fell into the split .* or other shares with --valid and --test"),
-        ("abc", {"kind": "array"}, "a.txt cannot be read: got File is not a zip file, allowed is files of array"),
-        ("abc", {"kind": "cifar10"}, "a.txt cannot be read: .*allowed is files of cifar10"),
+        ("abc", {"kind": "array"}, "a.txt cannot be read: got File is not a zip file, allowed: files of array"),
+        ("abc", {"kind": "cifar10"}, "a.txt cannot be read: .*allowed: files of cifar10"),
         ("abc", {"kind": "images"}, "a.txt"),
         ("abc", {"kind": "parquet"}, "a.txt is no Parquet file: got Parquet"),
     ],

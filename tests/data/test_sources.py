@@ -216,7 +216,7 @@ def test_validation_rows_come_from_the_training_split(tmp_path):
     assert np.array_equal(rows["test"], images["test"])
     assert all(np.array_equal(b.labels, b.tokens[:, 0, 0] % 5) for b in batches.values())
     assert sorted(map(bytes, [*rows["train"], *rows["valid"]])) == sorted(map(bytes, images["train"]))
-    with pytest.raises(ValueError, match=r"the source has its own split test: got 0\.1, allowed is no share of it"):
+    with pytest.raises(ValueError, match=r"the source has its own split test: got 0\.1, allowed: no share of it"):
         prepared(tmp_path / "other", tmp_path / "a.npz", test=0.1)
 
 
@@ -443,7 +443,7 @@ def test_images_have_a_side():
         (lambda d: write(d / "a.txt", b"caf\xe9 " * 50), {}, "a.txt is not UTF-8: got byte 0xe9"),
         (several_texts, {}, "b.txt is not UTF-8: got byte 0xe9"),
         (several_texts, {"vocabulary": "alphabet: abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
-        (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed is 8 bits per channel"),
+        (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed: 8 bits per channel"),
         (pictures_beside_splits, {}, r"some has splits, and pictures beside them: got .*forgotten/c\.png"),
         (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
@@ -454,12 +454,12 @@ def test_images_have_a_side():
         (
             lambda d: write(d / "a.txt", b"abc" * 99),
             {"reading": Reading(image_size=8)},
-            "text has no use for --image-size: got 8, allowed is none of --column, --label-column, --image",
+            "text has no use for --image-size: got 8, allowed: none of --column, --label-column, --image",
         ),
         (
             lambda d: write(d / "a.csv", b"text\nab\n"),
             {"reading": Reading(grey=True)},
-            "csv has no use for --grey: got True, allowed is --column, --label-column",
+            "csv has no use for --grey: got True, allowed: --column, --label-column",
         ),
         (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist has no use for --column"),
         (lambda _: "text8", {"kind": "lines"}, "text8 is read in its own way: got --kind lines"),

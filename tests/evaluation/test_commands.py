@@ -22,10 +22,10 @@ from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
 from unmask.evaluation import Difference, chain_rule
 from unmask.evaluation.intervals import student95
-from unmask.evaluation.yardsticks import Value
+from unmask.evaluation.sample_metrics import Value
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
-from unmask.run.frontier import shown
+from unmask.run.frontier import format_value
 from unmask.run.orders import order_interval
 from unmask.run.scored import scored
 from unmask.sampling import Predictor
@@ -263,7 +263,7 @@ def test_a_vocabulary_of_the_same_size_is_another(tmp_path):
         (tmp_path / f"{name}.txt").write_text(text)
         prepare(Plan(str(tmp_path / f"{name}.txt"), length=16), tmp_path / name)
     trained(tmp_path / "a", tmp_path / "run")
-    said = "got 4 characters, allowed is the model's own 4 characters; prepare it with --vocabulary"
+    said = "got 4 characters, allowed: the model's own 4 characters; prepare it with --vocabulary"
     with pytest.raises(ValueError, match=said):
         evaluate(Run.open(tmp_path / "run"), Evaluation("test", data=str(tmp_path / "b")))
 
@@ -378,7 +378,7 @@ def test_the_frontier_fits_the_terminal(columns, letters, capsys, tmp_path, monk
     assert max(map(len, lines[:-1])) <= columns
     for point in json.loads((tmp_path / "frontier" / "frontier.json").read_text())["points"]:
         for value in point["values"].values():
-            assert any(shown(Value(**value)) in line for line in lines)
+            assert any(format_value(Value(**value)) in line for line in lines)
 
 
 def test_frontier_of_pictures_and_molecules(pictures, molecules, capsys, tmp_path):

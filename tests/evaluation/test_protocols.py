@@ -27,7 +27,7 @@ from unmask.evaluation.choices import _row
 from unmask.run import load
 from unmask.run.zero_shot import ZeroShot
 from unmask.sampling import Predictor
-from unmask.training import charge_chunks
+from unmask.training import nelbo_in_chunks
 
 GOLDEN = [
     ("wikitext", " = = Career = = \n", " == Career ==\n"),
@@ -156,7 +156,7 @@ def test_questions_have_their_own_masks_and_endings_share_them(subwords):
     def costs(*numbers):
         asked = dict.fromkeys(numbers, twins)
         estimator, vocabulary = model.estimator(), model.vocabulary
-        found = answer(model.network, asked, estimator, vocabulary, length=16, draws=1, charge=charge_chunks)
+        found = answer(model.network, asked, estimator, vocabulary, length=16, draws=1, nelbo_fn=nelbo_in_chunks)
         return [one.nats for one in found]
 
     first, second = costs(0, 1)
@@ -209,7 +209,7 @@ def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_pat
         (("--orders", 2, "--steps", 4, "--grid", "cosine"), "--orders has no use for this: got --grid, --steps,"),
         (("--text", "FILE", "--choices", "FILE"), "--text has no use for this: got --choices,"),
         (("--text", "FILE", "--split", "valid"), "--text has no use for this: got --split,"),
-        (("--protocol", "md4", "--whole"), "a split has no use for this: got --protocol, --whole, allowed is --split"),
+        (("--protocol", "md4", "--whole"), "a split has no use for this: got --protocol, --whole, allowed: --split"),
     ],
 )
 def test_flags_are_refused_where_they_would_do_nothing(words, said, subwords, tmp_path, capsys):

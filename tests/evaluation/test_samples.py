@@ -10,8 +10,8 @@ from unmask.evaluation.checkers import balanced_brackets
 from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall, squared_mmd
 from unmask.evaluation.intervals import student95, wilson
 from unmask.evaluation.resampling import jackknife
+from unmask.evaluation.sample_metrics import Samples, frequencies_near, variety
 from unmask.evaluation.statistics import Share, statistics, validity
-from unmask.evaluation.yardsticks import Samples, frequencies_near, variety
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(400, 6))

@@ -208,12 +208,12 @@ def test_an_interrupted_suite_keeps_what_is_done(subwords, hub, capsys, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["lambda"], "no such text: got lambda, allowed is a file, all, or one of lambada, wikitext2"),
+        (["lambda"], "no such text: got lambda, allowed: a file, all, or one of lambada, wikitext2"),
         (["ptb", "--sets", "nowhere"], "no such folder of sets: got nowhere"),
         (["all", "--sets", "nowhere"], "no such folder of sets: got nowhere"),
         (["pubmed"], "the set pubmed could not be fetched from the hub"),
         (["lm1b", "--sets", "FOLDER"], "the set is shorter than one sequence"),
-        (["ptb", "--sets", "FOLDER"], "a record has no field 'sentence': got text, allowed is one named sentence"),
+        (["ptb", "--sets", "FOLDER"], "a record has no field 'sentence': got text, allowed: one named sentence"),
         (["ag_news", "--sets", "FOLDER"], "is no JSON object: got b'[1]"),
         (["ptb", "--detokeniser", "gpt"], "gpt"),
     ],

@@ -10,7 +10,7 @@ from unmask.networks import (
     Conditioning,
     Hourglass,
     HourglassConfig,
-    Past,
+    KVCache,
     Transformer,
     TransformerConfig,
     UNet,
@@ -257,9 +257,9 @@ def test_value_residuals_of_what_was_read_before(how):
     """Networks that read in order keep mixed values: a part after the other is the whole."""
     network = awake(with_value_residuals(Conditioning(), **how))
     x = inputs((16,))[0]
-    shown, pasts = network.shifted(x) if network.causal else x, [Past() for _ in network.blocks]
+    shown, caches = network.shifted(x) if network.causal else x, [KVCache() for _ in network.blocks]
     with torch.no_grad():
-        parts = [network.read(shown[:, n : n + 4], pasts, n) for n in range(0, 16, 4)]
+        parts = [network.read(shown[:, n : n + 4], caches, n) for n in range(0, 16, 4)]
         torch.testing.assert_close(torch.cat(parts, 1), network.features(x), rtol=1e-4, atol=1e-5)
 
 
@@ -284,7 +284,7 @@ def test_places_can_be_told_apart_when_everything_is_masked():
     network = awake(Transformer(TransformerConfig(V, layers=2, heads=2, width=16, positions=6)))
     told = network(masks)[0]
     assert (told[0] - told[1]).abs().max() > 1e-2
-    with pytest.raises(ValueError, match="longer than the network's places: got 7, allowed is at most 6"):
+    with pytest.raises(ValueError, match="longer than the network's places: got 7, allowed: at most 6"):
         network(torch.full((1, 7), V))
 
 
@@ -322,7 +322,7 @@ def test_operations_are_counted():
     ("make", "message"),
     [
         (lambda: TransformerConfig(5, heads=5, width=64), "the heads do not fit the width: got width 64, 5 heads"),
-        (lambda: TransformerConfig(5, mlp="swish"), "unknown MLP: got swish, allowed is gated, relu2"),
+        (lambda: TransformerConfig(5, mlp="swish"), "unknown MLP: got swish, allowed: gated, relu2"),
         (lambda: TransformerConfig(5, dropout=1.0), "dropout is out of range: got 1.0"),
         (lambda: UNetConfig(width=100), "the groups do not fit the width"),
         (lambda: UViTConfig(width=100), "the groups do not fit the width"),

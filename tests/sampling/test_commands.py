@@ -172,7 +172,7 @@ def test_lengths_of_rows(molecules):
     model = unmask.load(molecules)
     x = model.blank(40, 0, least=3)
     assert {int((row == model.process.mask_id).sum()) for row in x} == {3, 4}
-    with pytest.raises(ValueError, match=r"no row is so long: got 9..\d+, allowed is 2..4"):
+    with pytest.raises(ValueError, match=r"no row is so long: got 9..\d+, allowed: 2..4"):
         model.blank(1, 0, least=9)
     (text,) = model.infill("C[MASK:1]", steps=3)
     assert text.startswith("C")
@@ -326,9 +326,9 @@ def test_bench_sample(tmp_path, capsys):
         (["--gif", "a.png"], "the name does not end in .gif"),
         (["--max-length", "4"], "all rows of this model have the same length"),
         (["--length", "0"], "the length is out of range: got 0"),
-        (["--length", str(10**20)], "the length is out of range: got 100000000000000000000, allowed is 1..16,777,216"),
+        (["--length", str(10**20)], "the length is out of range: got 100000000000000000000, allowed: 1..16,777,216"),
         (["--length", str(1 << 24), "-n", str(1 << 20)], "the memory does not suffice"),
-        (["--out", "a.jpg"], "unknown kind of file: got a.jpg, allowed is .txt, .json, .npz, .png"),
+        (["--out", "a.jpg"], "unknown kind of file: got a.jpg, allowed: .txt, .json, .npz, .png"),
         (["--out", "."], "is a folder"),
     ],
 )

@@ -93,7 +93,7 @@ def test_score_is_the_commands(http, letters):
     ("path", "body", "says"),
     [
         ("trajectory", {"model": "letters", "tokens": [1, 2]}, "nothing to fill"),
-        ("trajectory", {"model": "letters", "tokens": [None, 99]}, "no such token: got 99, allowed is 0..7"),
+        ("trajectory", {"model": "letters", "tokens": [None, 99]}, "no such token: got 99, allowed: 0..7"),
         ("trajectory", {"model": "letters", "tokens": [None, 10**30]}, "no such token"),
         ("trajectory", {"model": "pictures", "tokens": [None]}, "the row does not fit the model"),
         ("trajectory", {"model": "letters", "tokens": [None], "label": 1}, "no such class"),

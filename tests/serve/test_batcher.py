@@ -44,7 +44,7 @@ def test_together_as_alone(name):
     """Whatever the lengths, each caller gets the features of its own rows."""
     config, shapes, classes = NETWORKS[name]
     network, sizes = noisy(config), []
-    batcher = Batcher(network, torch.device("cpu"), told=sizes.append)
+    batcher = Batcher(network, torch.device("cpu"), observe=sizes.append)
     inputs = [
         (
             torch.randint(0, V + 1, shape),
@@ -72,7 +72,7 @@ def test_together_as_alone(name):
 def test_a_step_waits_for_all_and_no_longer():
     """Two members make one call for both; when one has left, the other is not kept waiting."""
     network, sizes = noisy(TransformerConfig(V, 1, 2, 16)), []
-    batcher = Batcher(network, torch.device("cpu"), told=sizes.append)
+    batcher = Batcher(network, torch.device("cpu"), observe=sizes.append)
 
     def ask(times):
         with batcher.member():

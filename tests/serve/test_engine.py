@@ -11,7 +11,7 @@ import torch
 
 from unmask.cli.serving_commands import Serve
 from unmask.run import Sampling, load
-from unmask.serve.batcher import StoppedError
+from unmask.serve.batcher import ServerStoppedError
 from unmask.serve.engine import BusyError, Engine, Limits
 
 
@@ -114,10 +114,10 @@ def test_closing_waits_for_nobody(model, monkeypatch):
         start = time.monotonic()
         await asyncio.to_thread(engine.close)
         assert time.monotonic() - start < 5
-        with pytest.raises(StoppedError):
+        with pytest.raises(ServerStoppedError):
             await asked[0]
         await asyncio.wait(asked)
-        with pytest.raises(StoppedError):
+        with pytest.raises(ServerStoppedError):
             await engine.run(lambda _: "taken on")
         while engine.pending:
             await asyncio.sleep(0.01)

@@ -84,15 +84,15 @@ _OBJECT = "the body is not a JSON object: send one, with Content-Type: applicati
         "not UTF-8": (b"\xff\xfe", "the body is not JSON: Expecting value at character 0"),
         "wrong kind": (
             b'{"model": "letters", "prompt": {"a": 1}}',
-            "prompt: got {'a': 1}, allowed is a valid string; /docs says what each field takes",
+            "prompt: got {'a': 1}, allowed: a valid string; /docs says what each field takes",
         ),
         "wrong item": (
             b'{"model": "letters", "stop": ["a", 1]}',
-            "stop.1: got 1, allowed is a valid string; /docs says what each field takes",
+            "stop.1: got 1, allowed: a valid string; /docs says what each field takes",
         ),
         "strange and missing": (
             b'{"prompts": "a", "temperature": NaN}',
-            "temperature: got nan, allowed is less than or equal to 100; model: it is missing; "
+            "temperature: got nan, allowed: less than or equal to 100; model: it is missing; "
             "prompts: there is no such field; /docs says what each field takes",
         ),
         "no text as a name": (
@@ -147,8 +147,8 @@ def test_oversized_bodies(address):
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ({"prompt": [""] * 100_000, "max_tokens": 2048}, "too many samples: got 100000, allowed is at most 16"),
-        ({"prompt": [{}] * 200_000}, "prompt.0: got {}, allowed is a valid string"),
+        ({"prompt": [""] * 100_000, "max_tokens": 2048}, "too many samples: got 100000, allowed: at most 16"),
+        ({"prompt": [{}] * 200_000}, "prompt.0: got {}, allowed: a valid string"),
         (
             {"stop": ["b"] * 200_000},
             "stop: got ['b', 'b', 'b', 'b', 'b', 'b', ...], list should have at most 4",

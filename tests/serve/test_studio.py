@@ -298,8 +298,8 @@ def test_numbers_that_cannot_be_sent_as_they_are_are_refused(watched):
     write(tab)
     board(tab, 0, 2)
     for label, wrong, right, said in (
-        ("Seed", "9007199254740993", "3", "this seed is too large for a browser: got 9007199254740993, allowed is"),
-        ("Variants", "0", "1", "n: got 0, allowed is greater than or equal to 1"),
+        ("Seed", "9007199254740993", "3", "this seed is too large for a browser: got 9007199254740993, allowed:"),
+        ("Variants", "0", "1", "n: got 0, allowed: greater than or equal to 1"),
     ):
         tab.get_by_label(label, exact=True).fill(wrong)
         tab.get_by_label("Text", exact=True).press("Control+Enter")

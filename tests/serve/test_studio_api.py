@@ -48,7 +48,7 @@ def test_gaps_have_a_limit(client):
         (f"[MASK:{'9' * 5000}]", f"[MASK:{'9' * 34}…"),
     ):
         said = refused(client, "tokens", model="letters", text=text, gaps=True)
-        assert said == f"a gap is too large: got {got}, allowed is at most 2048 tokens in all gaps; ask for fewer"
+        assert said == f"a gap is too large: got {got}, allowed: at most 2048 tokens in all gaps; ask for fewer"
 
 
 def test_gaps_have_a_limit_without_a_server(letters):

@@ -22,7 +22,7 @@ from unmask.core import (
     uniform_grid,
 )
 from unmask.networks import Conditioning, Transformer, TransformerConfig
-from unmask.training import GenMD4Config, MD4Config, charge_chunks, masked_loss
+from unmask.training import GenMD4Config, MD4Config, masked_loss, nelbo_in_chunks
 from unmask.training import loss as loss_module
 from unmask.training.genmd4 import LearnedWeights
 
@@ -189,7 +189,7 @@ def test_bounds_in_chunks_are_the_bounds():
     net, estimator = network(), ESTIMATORS["exact-k"]
     x_0 = (Streams(0, 6).uniform(20) * V).long()
     whole = estimate_nelbo(net, x_0, estimator, draws=4, repeats=2)
-    chunks = estimate_nelbo(net, x_0, estimator, draws=4, repeats=2, charge=charge_chunks)
+    chunks = estimate_nelbo(net, x_0, estimator, draws=4, repeats=2, nelbo_fn=nelbo_in_chunks)
     torch.testing.assert_close(chunks.mean, whole.mean)
 
 
@@ -300,8 +300,8 @@ def test_weights(law):
     ("make", "message"),
     [
         (lambda: MD4Config(schedule="sine"), "unknown schedule: got sine"),
-        (lambda: MD4Config(weighting="fair"), "unknown weighting: got fair, allowed is elbo, importance, ce"),
-        (lambda: MD4Config(k_law="flat"), "unknown law of k: got flat, allowed is uniform, power, bell"),
+        (lambda: MD4Config(weighting="fair"), "unknown weighting: got fair, allowed: elbo, importance, ce"),
+        (lambda: MD4Config(k_law="flat"), "unknown law of k: got flat, allowed: uniform, power, bell"),
         (lambda: MD4Config(masks="all"), "unknown way to mask: got all"),
         (lambda: MD4Config(masks="independent", k_law="bell"), "independent masks have no law of k"),
         (lambda: MD4Config(k_law="bell", k_bell=(0.0, 1.0)), "the bell has no shape"),
@@ -311,10 +311,10 @@ def test_weights(law):
         (lambda: MD4Config(exponents=((0, 2.0),), shift=1e-4), "only powers of t have exponents: got linear, shift"),
         (
             lambda: MD4Config(exponents=((13, 2.0),)).build(network()),
-            "an exponent belongs to no token: got tokens 13..13, allowed is 0..12",
+            "an exponent belongs to no token: got tokens 13..13, allowed: 0..12",
         ),
         (lambda: GenMD4Config(initial=9.0), "the first exponent is out of range"),
-        (lambda: GenMD4Config(masks="some"), "unknown way to mask: got some, allowed is exact-k, independent"),
+        (lambda: GenMD4Config(masks="some"), "unknown way to mask: got some, allowed: exact-k, independent"),
     ],
 )
 def test_mistakes(make, message):

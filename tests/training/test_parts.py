@@ -205,11 +205,11 @@ def test_average_of_a_short_run_is_not_its_start():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RateConfig(cooldown="stairs"), "unknown cooldown: got stairs, allowed is cosine, linear, none"),
+        (lambda: RateConfig(cooldown="stairs"), "unknown cooldown: got stairs, allowed: cosine, linear, none"),
         (lambda: RateConfig(warmup=-1), "the warm-up is negative"),
         (lambda: RateConfig(cooldown_share=0.0), "the share of the cooldown is out of range"),
         (lambda: RateConfig(final_rate=2.0), "the final rate is out of range"),
-        (lambda: OptimizerConfig("sgd"), "unknown optimiser: got sgd, allowed is adamw, muon"),
+        (lambda: OptimizerConfig("sgd"), "unknown optimiser: got sgd, allowed: adamw, muon"),
         (lambda: OptimizerConfig(rate=0.0), "a learning rate is not positive"),
         (lambda: OptimizerConfig(weight_decay=-1.0), "weight decay is negative"),
         (lambda: Average(nn.Linear(1, 1), 1.0), "the decay is out of range"),

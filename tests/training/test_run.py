@@ -128,7 +128,7 @@ def test_images_with_classes(tmp_path):
     assert (tmp_path / "run/samples/step-00000003.png").read_bytes().startswith(b"\x89PNG")
     model = unmask.load(tmp_path / "run")
     assert model.sample_tokens(2, steps=3, label=1).tokens.shape == (2, 4, 4, 3)
-    with pytest.raises(ValueError, match=r"no such class: got 3, allowed is 0..2"):
+    with pytest.raises(ValueError, match=r"no such class: got 3, allowed: 0..2"):
         model.sample_tokens(2, steps=3, label=3)
 
 
@@ -302,7 +302,7 @@ def test_mistakes(text, tmp_path):
         (tmp_path / "damaged" / "config.json").write_text(content)
         with pytest.raises(ValueError, match=r"config.json is damaged"):
             Run.start(tmp_path / "damaged", setup)
-    with pytest.raises(ValueError, match="x is a file: got a file, allowed is a new folder"):
+    with pytest.raises(ValueError, match="x is a file: got a file, allowed: a new folder"):
         next(train(setup, tmp_path / "other" / "x", CPU))
     with pytest.raises(ValueError, match="the length is no whole number of blocks: got 24 tokens"):
         next(train(with_method(replace(setup, length=24), "block"), tmp_path / "blocks", CPU))
@@ -321,7 +321,7 @@ def test_mistakes(text, tmp_path):
         MD4Config(schedule="polynomial", exponent=-1.0)
     with pytest.raises(ValueError, match=r"shift ε is out of range: got 0\.7"):
         MD4Config(shift=0.7)
-    with pytest.raises(ValueError, match="unknown log: got paper, allowed is tensorboard, wandb"):
+    with pytest.raises(ValueError, match="unknown log: got paper, allowed: tensorboard, wandb"):
         next(train(setup, tmp_path / "new", CPU, log=("paper",)))
     assert not (tmp_path / "new").exists()
     document = to_json(setup)
@@ -329,9 +329,7 @@ def test_mistakes(text, tmp_path):
     with pytest.raises(ValueError, match="did you mean steps"):
         from_json(RunConfig, document)
     document["network"]["kind"] = "Perceptron"
-    with pytest.raises(
-        ValueError, match=r"unknown kind of configuration: got Perceptron, allowed is TransformerConfig"
-    ):
+    with pytest.raises(ValueError, match=r"unknown kind of configuration: got Perceptron, allowed: TransformerConfig"):
         from_json(RunConfig, document)
 
 

@@ -11,7 +11,7 @@ import torch
 from tests import processes
 from tests.small_models import trained
 from unmask.data import Plan, prepare
-from unmask.run import Run, load, started, train
+from unmask.run import Run, finetuning_config, load, train
 from unmask.run.train import build_trainer
 
 
@@ -25,7 +25,7 @@ def other(letters, tmp_path_factory):
 
 
 def test_it_begins_with_the_averaged_weights(letters, other, tmp_path):
-    trainer = build_trainer(started(str(letters), other), tmp_path, torch.device("cpu"))
+    trainer = build_trainer(finetuning_config(str(letters), other), tmp_path, torch.device("cpu"))
     given, begun = load(letters, device="cpu").method.state_dict(), trainer.method.state_dict()
     assert all(torch.equal(given[name], begun[name]) for name in given)
     assert trainer.train.shape == (16,)
@@ -61,13 +61,13 @@ def test_the_vocabulary_must_be_the_models(letters, tmp_path):
     (tmp_path / "c.txt").write_text("stuvwxyz" * 500)
     prepare(Plan(str(tmp_path / "c.txt")), tmp_path / "data")
     with pytest.raises(ValueError, match=r"has another vocabulary.*--vocabulary"):
-        next(train(started(str(letters), str(tmp_path / "data")), tmp_path / "run", torch.device("cpu")))
+        next(train(finetuning_config(str(letters), str(tmp_path / "data")), tmp_path / "run", torch.device("cpu")))
 
 
 def test_a_run_that_has_begun_needs_its_model_no_more(letters, other, tmp_path):
     """From its checkpoint it goes on by itself."""
     shutil.copytree(letters, tmp_path / "model")
-    setup = started(str(tmp_path / "model"), other)
+    setup = finetuning_config(str(tmp_path / "model"), other)
     setup = replace(setup, training=replace(setup.training, steps=4, preview=0))
     reports = train(setup, tmp_path / "run", torch.device("cpu"))
     next(reports)
@@ -85,6 +85,6 @@ def test_rows_of_equal_length_go_on_as_they_are(tmp_path):
         np.save(tmp_path / f"{name}.npy", np.random.default_rng(ord(name)).integers(0, 5, (60, 12)))
         prepare(Plan(str(tmp_path / f"{name}.npy"), vocabulary="integers:5"), tmp_path / name)
     model = trained(tmp_path / "a", tmp_path / "model")
-    config = started(str(model), str(tmp_path / "b"))
+    config = finetuning_config(str(model), str(tmp_path / "b"))
     run = train(replace(config, training=replace(config.training, steps=2, preview=0)), tmp_path / "run")
     assert len(list(run)) == 2

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from ..core import ExactK, Linear, Process, stratified
 from ..networks import Network
-from ..training import Drawn, Needs
+from ..training import EstimatorMethod, Needs
 
 
 @dataclass(frozen=True)
 class AOARMConfig(Needs):
     """Any-order autoregressive model: MD4 by another way, with a place in a random order instead of a time."""
 
-    def build(self, network: Network) -> Drawn:
+    def build(self, network: Network) -> EstimatorMethod:
         """The method around a network."""
         process = Process(Linear(), network.vocab_size)
-        return Drawn(network, ExactK(process, stratified))
+        return EstimatorMethod(network, ExactK(process, stratified))

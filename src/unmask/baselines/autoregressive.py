@@ -31,7 +31,7 @@ class ChainRule(Estimator):
         count = x_0.numel() if valid is None else None
         return Draw(none, every if valid is None else valid, one, none, none, none, count)
 
-    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+    def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
         """Everything: the network looks at no place but those before."""
         del draw
         return x_0

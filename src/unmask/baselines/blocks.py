@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..core import Draw, Estimator, Linear, Process, Rows, Streams
+from ..core import Draw, Estimator, Linear, Positions, Process, Streams
 from ..core.objective import cross_entropy
 from ..mistakes import require
 from ..networks import Network
@@ -55,14 +55,14 @@ class InBlocks(Estimator):
         none = torch.zeros_like(one)
         return BlockDraw(none, mask, one, none, none, none, factor=factor)
 
-    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+    def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
         """The clean copy and the masked one, [B, 2, N]."""
         return torch.stack([x_0, self.process.hide(x_0, draw.mask)], dim=1)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
         factor: Tensor = draw.factor  # type: ignore[attr-defined]  # it was drawn here
-        losses = cross_entropy(logits, rows)
-        return losses * factor.flatten()[rows.index].to(losses.dtype)
+        losses = cross_entropy(logits, positions)
+        return losses * factor.flatten()[positions.index].to(losses.dtype)
 
 
 def _check_length(length: int, block: int) -> None:

@@ -16,11 +16,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..core import ContinuousTime, Draw, Estimator, Linear, Process, Rows, Streams, lattice
+from ..core import ContinuousTime, Draw, Estimator, Linear, Positions, Process, Streams, lattice
 from ..core.objective import cross_entropy
 from ..core.points import Spread
 from ..networks import Network
-from ..training import Drawn, Needs
+from ..training import EstimatorMethod, Needs
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Jump(Estimator):
         same = {name: getattr(drawn, name) for name in ("t", "control", "reconstruction", "prior")}
         return JumpDraw(mask=drawn.mask | jumped, weight=weight, position=position, **same)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
         position: Tensor = draw.position  # type: ignore[attr-defined]  # it was drawn here
-        charged = rows.index % draw.mask[0].numel() == position[rows.sequence]
-        return torch.where(charged, cross_entropy(logits, rows), 0.0)
+        charged = positions.index % draw.mask[0].numel() == position[positions.sequence]
+        return torch.where(charged, cross_entropy(logits, positions), 0.0)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CampbellConfig(Needs):
 
     needs_time: ClassVar[bool] = True
 
-    def build(self, network: Network) -> Drawn:
+    def build(self, network: Network) -> EstimatorMethod:
         """The method around a network."""
         process = Process(Linear(), network.vocab_size)
-        return Drawn(network, Jump(process), recordable=False)
+        return EstimatorMethod(network, Jump(process), recordable=False)

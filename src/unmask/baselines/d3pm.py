@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..core import Around, Draw, Linear, Process, Steps, Streams, uniform_grid
+from ..core import Draw, EstimatorWrapper, Linear, Process, Steps, Streams, uniform_grid
 from ..mistakes import require
 from ..networks import Network
-from ..training import Drawn, Needs
+from ..training import EstimatorMethod, Needs
 
 
 @dataclass(frozen=True)
-class Auxiliary(Around):
+class Auxiliary(EstimatorWrapper):
     """Another estimator's draws, every hidden token charged λ more; the bound where λ = 0."""
 
     factor: float
@@ -36,7 +36,7 @@ class D3PMConfig(Needs):
         require(self.num_steps >= 1, "too few steps", got=self.num_steps, allowed=">= 1", do="use 1000")
         require(self.auxiliary >= 0, "λ is negative", got=self.auxiliary, allowed=">= 0", do="use 0.001")
 
-    def build(self, network: Network) -> Drawn:
+    def build(self, network: Network) -> EstimatorMethod:
         """The method around a network."""
         bound = Steps(Process(Linear(), network.vocab_size), uniform_grid(self.num_steps))
-        return Drawn(network, Auxiliary(bound, self.auxiliary), bound)
+        return EstimatorMethod(network, Auxiliary(bound, self.auxiliary), bound)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..core import Around, ContinuousTime, Cosine, Draw, Process, Streams, lattice
+from ..core import ContinuousTime, Cosine, Draw, EstimatorWrapper, Process, Streams, lattice
 from ..networks import Network
-from ..training import Drawn, Needs
+from ..training import EstimatorMethod, Needs
 
 
 @dataclass(frozen=True)
-class Unweighted(Around):
+class Unweighted(EstimatorWrapper):
     """Another estimator's masks, every hidden token charged once; not a bound."""
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
@@ -29,8 +29,8 @@ class Unweighted(Around):
 class MaskGITConfig(Needs):
     """MaskGIT: every masked token charged alike, on the cosine schedule; measured by the bound all the same."""
 
-    def build(self, network: Network) -> Drawn:
+    def build(self, network: Network) -> EstimatorMethod:
         """The method around a network."""
         process = Process(Cosine(), network.vocab_size)
         training = Unweighted(ContinuousTime(process, lattice))
-        return Drawn(network, training)
+        return EstimatorMethod(network, training)

@@ -14,12 +14,12 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from ..core import (
-    Around,
     ContinuousTime,
     Draw,
     Estimator,
+    EstimatorWrapper,
+    Positions,
     Process,
-    Rows,
     lattice,
     low_variance,
 )
@@ -28,7 +28,7 @@ from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import MASKED, SCORES
-from ..training import Drawn, Needs
+from ..training import EstimatorMethod, Needs
 from ..training.md4 import SCHEDULES
 
 NOISES = {"log-linear": "linear", "geometric": "geometric"}
@@ -36,13 +36,13 @@ NOISES = {"log-linear": "linear", "geometric": "geometric"}
 
 
 @dataclass(frozen=True)
-class ScoreEntropy(Around):
+class ScoreEntropy(EstimatorWrapper):
     """Another estimator's draws, charged by the score entropy of c = log s − log r."""
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
         del draw
         c = logits.to(softmax_dtype(logits))
-        return c.exp().sum(-1) - 1 - c.gather(-1, rows.target[:, None])[:, 0]
+        return c.exp().sum(-1) - 1 - c.gather(-1, positions.target[:, None])[:, 0]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SEDDConfig(Needs):
         return SEDD(network, self)
 
 
-class SEDD(Drawn):
+class SEDD(EstimatorMethod):
     """Times by low discrepancy, independent masks."""
 
     def __init__(self, network: Network, config: SEDDConfig):

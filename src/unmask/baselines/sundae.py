@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..core import ExactK, Linear, Process, Streams, inverse_cdf, stratified
 from ..networks import Network
-from ..training import Drawn, Needs
+from ..training import EstimatorMethod, Needs
 from ..training.loss import chunk_size, masked_loss
 from .autoregressive import ChainRule
 
@@ -25,7 +25,7 @@ class SUNDAEConfig(Needs):
         return SUNDAE(network)
 
 
-class SUNDAE(Drawn):
+class SUNDAE(EstimatorMethod):
     """Two passes: one over masks, one over what the first has written there."""
 
     def __init__(self, network: Network):
@@ -44,7 +44,7 @@ class SUNDAE(Drawn):
     ) -> Tensor:
         draw = self._training.draw(x_0, streams, valid=valid, strata=strata)
         dropout, u = self.network.draw_dropout(streams), streams.uniform(*x_0.shape[1:])
-        features = self._features(self._training.shown(x_0, draw), draw.t.float(), label, dropout)
+        features = self._features(self._training.network_input(x_0, draw), draw.t.float(), label, dropout)
         first = masked_loss(self.network, features, x_0, draw, self._training, losses=self._losses)
         again = self._all.draw(x_0, streams, valid=valid)
         written = x_0.masked_scatter(draw.mask, self._tokens(features[draw.mask], u[draw.mask]).to(x_0.dtype))
@@ -54,7 +54,7 @@ class SUNDAE(Drawn):
 
     @torch.no_grad()
     def _tokens(self, features: Tensor, u: Tensor) -> Tensor:
-        """Drawn from the network's predictions [M]."""
+        """EstimatorMethod from the network's predictions [M]."""
         size = chunk_size(self.network.vocab_size)
         parts = zip(features.split(size), u.split(size), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([inverse_cdf(self.network.head(part), own) for part, own in parts])

@@ -9,13 +9,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..core import Draw, Estimator, Linear, Process, Rows, Streams, stratified, uniform_grid
+from ..core import Draw, Estimator, Linear, Positions, Process, Streams, stratified, uniform_grid
 from ..core.estimator import spread_over, steps_at
 from ..core.grid import check_grid
 from ..core.numeric import softmax_dtype
 from ..core.points import Spread
 from ..core.uniform_noise import draw_noisy, step_divergence
-from ..evaluation.likelihood import DEFAULT, Fit, Taken, grid_of
+from ..evaluation.likelihood import DEFAULT, Fit, Taken, time_grid
 from ..mistakes import require
 from ..networks import Network
 from ..sampling import UNIFORM
@@ -53,19 +53,19 @@ class UniformSteps(Estimator):
         weight = torch.full_like(t, len(self.grid) - 1)
         return NoisyDraw(t, every, weight, none, none, none, count, x_t=torch.where(every, noisy, x_0), s=s)
 
-    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+    def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
         """The noisy tokens."""
         del x_0
         noisy: Tensor = draw.x_t  # type: ignore[attr-defined]  # it was drawn here
         return noisy
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
         """KL of the true step and the model's, at each position [R]."""
-        schedule, x_t = self.process.schedule, self.shown(rows.target, draw).flatten()[rows.index]
+        schedule, x_t = self.process.schedule, self.network_input(positions.target, draw).flatten()[positions.index]
         s: Tensor = draw.s  # type: ignore[attr-defined]
-        alphas = schedule.alpha(s)[rows.sequence], schedule.alpha(draw.t)[rows.sequence]
+        alphas = schedule.alpha(s)[positions.sequence], schedule.alpha(draw.t)[positions.sequence]
         log_mu = logits.log_softmax(-1, dtype=softmax_dtype(logits))
-        return step_divergence(rows.target, x_t, log_mu, *alphas)
+        return step_divergence(positions.target, x_t, log_mu, *alphas)
 
 
 @dataclass(frozen=True)
@@ -96,4 +96,4 @@ class Multinomial(OwnBound):
     def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
         """Of the steps of its training, or of others."""
         own = super().bound(name, fit=fit)
-        return own if steps is None else UniformSteps(own.process, grid_of(steps))
+        return own if steps is None else UniformSteps(own.process, time_grid(steps))

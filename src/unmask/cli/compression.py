@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from unmask.files import check_files, written_whole
+from unmask.files import atomic_write, check_files
 from unmask.mistakes import require
 from unmask.run import load
 from unmask.run.compression import Compressed, compress, decompress
@@ -97,7 +97,7 @@ def _here(name: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from unmask.data import Dataset, Plan, Split, prepare
 from unmask.mistakes import require
-from unmask.run import find
+from unmask.run import find_model
 from unmask.run.folder import CONFIG, VOCABULARY
 from unmask.run.hub import PREFIX
 from unmask.run.places import shipped
@@ -33,7 +33,7 @@ def vocabulary_of(name: str | None) -> str | None:
     folder = os.path.isfile(os.path.join(name, CONFIG))  # pathlib fails for an alphabet too long to be a name
     if not (name in shipped() or name.startswith(PREFIX) or folder):
         return name
-    return str(find(name).folder / VOCABULARY)
+    return str(find_model(name).folder / VOCABULARY)
 
 
 def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> None:

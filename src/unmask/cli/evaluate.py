@@ -12,7 +12,7 @@ from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
 from unmask.evaluation.intervals import student95
 from unmask.mistakes import require
-from unmask.run import find, report
+from unmask.run import find_model, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.folder import EVALS
 from unmask.run.orders import order_interval
@@ -32,7 +32,7 @@ def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
         results = backwards[::-1]  # steps that a model cannot be measured with are refused before anything is done
         if not world.first:
             return 0
-        place = find(model).results / EVALS
+        place = find_model(model).results / EVALS
         name = results[0].name if len(results) == 1 else f"{results[0].name}-steps"
         written = [place / f"{result.name}.json" for result in results] + report.write(results, place, name)
     if as_json:
@@ -62,7 +62,7 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
     """Hold the likelihood between two bounds."""
     console = Console(quiet=as_json)
     with bar(console, f"{model}: {wanted.split}") as progress:
-        found = order_interval(find(model), wanted, orders, progress)
+        found = order_interval(find_model(model), wanted, orders, progress)
     if as_json:
         print_json(found)
         return 0
@@ -79,7 +79,7 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
         mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below nothing
         table.add_row(title, *((f"{mean:.4f}", decimal(error, 4)) if mean > 0 else ("says nothing", "")))
     console.print(table)
-    console.print(f"wrote {find(model).results / EVALS / found['name']}.json", highlight=False, soft_wrap=True)
+    console.print(f"wrote {find_model(model).results / EVALS / found['name']}.json", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -88,7 +88,7 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, draws: 
     console = Console(quiet=as_json)
     start = time.perf_counter()
     with bar(console, file.name) as progress:
-        path, found = choices(find(model), file, wanted, whole=whole, draws=draws, progress=progress)
+        path, found = choices(find_model(model), file, wanted, whole=whole, draws=draws, progress=progress)
     each = (time.perf_counter() - start) / found.questions
     if as_json:
         print_json(asdict(found) | {"seconds_per_question": round(each, 4), "whole": whole})
@@ -108,7 +108,7 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, draws: 
 def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -> int:
     """Measure two models alike and take the difference."""
     console = Console(quiet=as_json)
-    own = [find(model).own_data for model in (first, second)]
+    own = [find_model(model).own_data for model in (first, second)]
     if wanted.data is None and None in own:  # an exported model is measured on the data of the other
         wanted = replace(wanted, data=own[0] or own[1])
     results = [_measured(model, wanted, console) for model in (first, second)]
@@ -137,7 +137,7 @@ def verdict(difference: Difference, first: str, second: str) -> str:
 
 def _measured(model: str, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
     what = "" if wanted.steps is None else f", {wanted.steps} steps"
-    found = find(model)
+    found = find_model(model)
     kept = f"finished parts are kept in {found.results / EVALS}"
     with keeping(kept), bar(console, f"{model}: {wanted.split}{what}") as progress:
         return evaluate(found, wanted, progress, world)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import Cosine, Geometric, Linear, Polynomial, Schedule, exponents
-from unmask.files import written_whole
+from unmask.files import atomic_write
 from unmask.mistakes import extra
 from unmask.run.sampling import GRIDS
 
@@ -60,13 +60,13 @@ def save(figure: Any, path: Path) -> Path:
     """By the ending of its name, whole or not at all."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
-    with written_whole(path) as file, warnings.catch_warnings():
+    with atomic_write(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # of a symbol that no font here has
         figure.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=150)
     return path
 
 
-def draw_schedules(path: Path, lines: Sequence[Line]) -> Path:
+def plot_schedules(path: Path, lines: Sequence[Line]) -> Path:
     """The paper's Figure 1: α_t of each schedule, and the weight −α'_t/(1−α_t) of its cross-entropy."""
     figure = picture(10, 3.6)
     left, right = figure.subplots(1, 2)
@@ -87,7 +87,7 @@ def revealed_per_step(schedule: Schedule, grid_name: str, steps: int, length: in
     return [length * gain for gain in alpha.diff().tolist()]
 
 
-def draw_revealed(path: Path, lines: Sequence[tuple[Schedule, str, str]], steps: int, length: int) -> Path:
+def plot_revealed(path: Path, lines: Sequence[tuple[Schedule, str, str]], steps: int, length: int) -> Path:
     """Tokens revealed per step (the paper's Figure 2, right) for (schedule, grid, name)."""
     figure = picture(6.4, 3.8)
     axes = figure.add_subplot()
@@ -101,7 +101,7 @@ def draw_revealed(path: Path, lines: Sequence[tuple[Schedule, str, str]], steps:
     return save(figure, path)
 
 
-def draw_losses(path: Path, curves: Sequence[Curve]) -> Path:
+def plot_losses(path: Path, curves: Sequence[Curve]) -> Path:
     """The training loss, smoothed, and the bound of held-out data with its standard error."""
     figure = picture(7.6, 4.2)
     axes = figure.add_subplot()
@@ -130,7 +130,7 @@ def smoothed(steps: Sequence[int], losses: Sequence[float]) -> tuple[list[float]
     return centres.tolist(), means.tolist(), window
 
 
-def draw_exponents(path: Path, models: Sequence[tuple[str, Tensor, Sequence[str]]]) -> Path:
+def plot_exponents(path: Path, models: Sequence[tuple[str, Tensor, Sequence[str]]]) -> Path:
     """The learned w of each token, sorted, a panel for each (name, w [V], symbols)."""
     most = max(min(len(w), _MOST_BARS) for _, w, _ in models)
     figure = picture(max(5.0, 1.6 + 0.24 * most), 3.4 * len(models))

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from unmask.data import Split
 from unmask.evaluation import Judge, NGram, extractor, find_checker
-from unmask.evaluation.yardsticks import (
+from unmask.evaluation.sample_metrics import (
+    SampleMetric,
     Samples,
-    Yardstick,
     checked_by,
     distances_by,
     frequencies_near,
@@ -24,11 +24,11 @@ from unmask.evaluation.yardsticks import (
 )
 from unmask.files import check_folder
 from unmask.mistakes import extra, require
-from unmask.run import Model, find
+from unmask.run import Model, find_model
 from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.folder import FACTS, ModelFolder
-from unmask.run.frontier import Frontier, Point, draw, frontier, samples_of, shown, under_model
+from unmask.run.frontier import Frontier, Point, format_value, frontier, plot_points, samples_of, under_model
 from unmask.run.model import loaded
 from unmask.run.previews import is_picture
 
@@ -61,11 +61,11 @@ class Real:
 def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_json: bool) -> int:
     """Sample, judge, show, write."""
     console = Console(quiet=as_json)
-    place = out or find(name).results / "frontier"
+    place = out or find_model(name).results / "frontier"
     check_folder(place)
     extra("matplotlib", "plot", "drawing the frontier")  # say so before the work, not after
     points = measured(name, wanted, by, real, place, console)
-    draw(points, place / "frontier.png")
+    plot_points(points, place / "frontier.png")
     if as_json:
         print_json([asdict(point) for point in points])
         return 0
@@ -76,22 +76,22 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
 
 def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
     """All points, by what fits the data; written to `place`, and not sampled again if they are there."""
-    found = find(name).pinned()
+    found = find_model(name).pinned()
     model = loaded(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
     count, do = len(held_out), "name another"
     require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
     data = samples_of(model, _rows(held_out, wanted.count))
-    judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find(by.judge).pinned()
-    yardsticks = list(_yardsticks(model, train, data, by, judge))
+    judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find_model(by.judge).pinned()
+    metrics = list(_metrics(model, train, data, by, judge))
     about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
     about |= {} if judge is None else {"judge_checkpoint": judge.identity}
     with keeping(f"what is measured is kept in {place}"), bar(console, "samplers") as progress:
-        return frontier(model, wanted, yardsticks, data, place, about, progress)
+        return frontier(model, wanted, metrics, data, place, about, progress)
 
 
-def _yardsticks(model: Model, train: Split, data: Samples, by: By, judge: ModelFolder | None) -> Iterator[Yardstick]:
+def _metrics(model: Model, train: Split, data: Samples, by: By, judge: ModelFolder | None) -> Iterator[SampleMetric]:
     """Those that fit the data. judge: a model of ours; one of Hugging Face's is loaded by its name."""
     if is_picture(model.vocabulary, model.facts.shape):
         yield distances_by(extractor(by.features), data)
@@ -128,7 +128,7 @@ def _show(points: list[Point], console: Console) -> None:
     if all(point.temperature == 1 for point in points):
         del columns["temp."]
     names = list(dict.fromkeys(name for point in points for name in point.values))
-    figures = {name: [shown(point.values.get(name)) for point in points] for name in names}
+    figures = {name: [format_value(point.values.get(name)) for point in points] for name in names}
     for part in _parts(figures, console.width - sum(map(_width, columns.items()))):
         console.print(_table(columns | part), "")
 

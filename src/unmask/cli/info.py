@@ -12,7 +12,7 @@ from rich.table import Table
 from unmask.data.manifest import FILE
 from unmask.files import size_of
 from unmask.mistakes import fail
-from unmask.run import Exported, ModelFolder, Run, find
+from unmask.run import Exported, ModelFolder, Run, find_model
 from unmask.run.describe import Description
 from unmask.run.folder import CONFIG
 from unmask.run.history import History, checkpoints, evaluations
@@ -37,7 +37,7 @@ def run(target: str, examples: int, as_json: bool) -> int:
             allowed="a folder of unmask data prepare, unmask train or unmask export",
             do="check the path",
         )
-    found = find(target)
+    found = find_model(target)
     about = Description.of(found)
     document, rows = _of_run(found) if isinstance(found, Run) else _of_model(found)
     if as_json:

@@ -45,29 +45,29 @@ def _listed(words: str) -> str:
 
 _KNOWN = {
     r"Error parsing (?P<flag>[^:]+):.*invalid literal for int\(\) with base 10: (?P<got>'.*?')": (
-        "{flag} is not a whole number: got {got}, allowed is a whole number; for example 8"
+        "{flag} is not a whole number: got {got}, allowed: a whole number; for example 8"
     ),
     r"Error parsing (?P<flag>[^:]+):.*could not convert string to float: (?P<got>'.*?')": (
-        "{flag} is not a number: got {got}, allowed is a number; for example 0.5"
+        "{flag} is not a number: got {got}, allowed: a number; for example 0.5"
     ),
     r"Error parsing (?P<flag>[^:]+): Could not find valid parse for arguments: \[(?P<got>.*?)\]": (
-        "{flag} cannot be that: got {got}, allowed is what unmask --help says of it; change it"
+        "{flag} cannot be that: got {got}, allowed: what unmask --help says of it; change it"
     ),
-    r"Missing from [^:]+: (?P<flag>[^\s\[]+)": "{flag} is missing: got none, allowed is one; see unmask --help",
+    r"Missing from [^:]+: (?P<flag>[^\s\[]+)": "{flag} is missing: got none, allowed: one; see unmask --help",
     r"invalid choice (?P<got>'.*?') for argument '(?P<flag>.*?)'\. Expected one of \((?P<allowed>.*?),?\)": (
-        "{flag} is none of what is known: got {got}, allowed is {allowed}; name one of them"
+        "{flag} is none of what is known: got {got}, allowed: {allowed}; name one of them"
     ),
     r"Missing value for argument '(?P<flag>.*?)'": (
-        "{flag} has no value: got nothing after it, allowed is a value; see unmask --help"
+        "{flag} has no value: got nothing after it, allowed: a value; see unmask --help"
     ),
     r"Unrecognized options: (?P<got>[^;]*); Available subcommands: (?P<allowed>[^;]*)": (
-        "unknown command: got {got}, allowed is {allowed}; see unmask --help"
+        "unknown command: got {got}, allowed: {allowed}; see unmask --help"
     ),
     r"Unrecognized options: (?P<got>[^;]*); Perhaps you meant: (?P<near>--[\w-]+)": (
-        "unknown words: got {got}, allowed is what unmask --help lists; did you mean {near}?"
+        "unknown words: got {got}, allowed: what unmask --help lists; did you mean {near}?"
     ),
     r"Unrecognized options: (?P<got>[^;]*)": (
-        "unknown words: got {got}, allowed is what unmask --help lists; leave them out"
+        "unknown words: got {got}, allowed: what unmask --help lists; leave them out"
     ),
 }
 """What tyro says, and what we say."""

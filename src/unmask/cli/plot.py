@@ -9,7 +9,7 @@ from unmask.core import Schedule, exponents
 from unmask.data.vocabulary import Vocabulary
 from unmask.files import check_folder
 from unmask.mistakes import extra, fail, require
-from unmask.run import Model, ModelFolder, Run, find
+from unmask.run import Model, ModelFolder, Run, find_model
 from unmask.run.model import loaded
 from unmask.run.sampling import GRIDS
 from unmask.sampling import SAMPLERS
@@ -47,7 +47,7 @@ def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json
     if out is None and len(names) > 1:
         fail("several runs have no common folder", got="no --out", allowed="a folder", do="add --out DIR")
     extra("matplotlib", "plot", "drawing a run")  # say so before the work, not after
-    folders = [find(name) for name in names]
+    folders = [find_model(name) for name in names]
     place = out or folders[0].results / "plots"
     check_folder(place)
     subjects = [Subject(short, f, loaded(f, device="cpu")) for short, f in zip(_short(names), folders, strict=True)]
@@ -69,7 +69,7 @@ def _short(names: Sequence[str]) -> list[str]:
 def _losses(path: Path, subjects: Sequence[Subject], steps: int) -> Path | None:
     del steps
     curves = [curve for subject in subjects for curve in _curves(subject)]
-    return figures.draw_losses(path, curves) if curves else None
+    return figures.plot_losses(path, curves) if curves else None
 
 
 def _curves(subject: Subject) -> Iterator[figures.Curve]:
@@ -87,20 +87,20 @@ def _curves(subject: Subject) -> Iterator[figures.Curve]:
 def _schedules(path: Path, subjects: Sequence[Subject], steps: int) -> Path | None:
     del steps
     lines = [figures.Line(subject.name, subject.schedule) for subject in subjects if subject.walks]
-    return figures.draw_schedules(path, lines) if lines else None
+    return figures.plot_schedules(path, lines) if lines else None
 
 
 def _revealed(path: Path, subjects: Sequence[Subject], steps: int) -> Path | None:
     """For every grid; the length is that of the first model."""
     lines = [(s.schedule, grid, f"{s.name}, {grid} grid") for s in subjects if s.walks for grid in GRIDS]
     length = math.prod(subjects[0].model.facts.shape)
-    return figures.draw_revealed(path, lines, steps, length) if lines else None
+    return figures.plot_revealed(path, lines, steps, length) if lines else None
 
 
 def _exponents(path: Path, subjects: Sequence[Subject], steps: int) -> Path | None:
     del steps
     models = [(s.name, exponents(s.schedule), symbols(s.model.vocabulary)) for s in subjects if s.schedule.per_token]
-    return figures.draw_exponents(path, models) if models else None
+    return figures.plot_exponents(path, models) if models else None
 
 
 def symbols(vocabulary: Vocabulary) -> list[str]:

@@ -14,11 +14,11 @@ from rich.console import Console
 from torch import Tensor
 
 from unmask.data.sources.images import read_picture
-from unmask.files import check_files, written_whole
+from unmask.files import atomic_write, check_files
 from unmask.mistakes import extra, fail, require
 from unmask.run import Model, Sampling
 from unmask.run.animation import write_gif, write_html
-from unmask.run.previews import grid_of, is_picture, png
+from unmask.run.previews import image_grid, is_picture, png
 from unmask.sampling.frame import together
 
 from .live import Watch, revealed, until_end, watched
@@ -154,16 +154,16 @@ def _check_names(wanted: Wanted, picture: bool, one_shape: bool) -> None:
 def _write(path: Path, rows: list[np.ndarray[Any, Any]], texts: list[str]) -> None:
     """By the name's ending: .png, .npz, .json or text."""
     if path.suffix == ".npz":
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             np.savez_compressed(file, tokens=np.stack(rows))
     elif path.suffix == ".png":
-        with written_whole(path) as file:
-            file.write(png(grid_of(np.stack(rows).astype(np.uint8))))
+        with atomic_write(path) as file:
+            file.write(png(image_grid(np.stack(rows).astype(np.uint8))))
     elif path.suffix == ".json":
-        with written_whole(path, "w") as file:
+        with atomic_write(path, "w") as file:
             json.dump([{"text": text, "tokens": row.tolist()} for text, row in zip(texts, rows, strict=True)], file)
     else:
-        with written_whole(path, "w") as file:
+        with atomic_write(path, "w") as file:
             file.write("\n\n".join(texts) + "\n")
 
 

@@ -10,7 +10,7 @@ from unmask.files import check_files
 from unmask.mistakes import require
 from unmask.sampling import LAWS, SAMPLERS
 
-from .figures import draw_revealed
+from .figures import plot_revealed
 from .machine import print_json
 
 
@@ -55,4 +55,4 @@ def figure(path: Path, steps: int, length: int) -> Path:
         (Linear(), "cosine", "linear schedule, cosine grid"),
         (Cosine(), "uniform", "cosine schedule, uniform grid"),
     ]
-    return draw_revealed(path, lines, steps, length)
+    return plot_revealed(path, lines, steps, length)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from unmask.files import check_files, read_text, written_whole
+from unmask.files import atomic_write, check_files, read_text
 from unmask.run import load
 from unmask.run.scored import Scored, scored
 
@@ -26,7 +26,7 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
     found = scored(model, content, draws=draws, repeats=repeats, seed=seed)
     total, hottest = found.total, sorted(found.spans, key=lambda span: -span[1])[:5]
     if page is not None:
-        with written_whole(page, "w") as file:
+        with atomic_write(page, "w") as file:
             file.write(heat_page(found))
     if as_json:
         print_json(found.document())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.filesize import decimal
 
 from unmask.files import size_of
-from unmask.run import Exported, ModelFolder, export, find
+from unmask.run import Exported, ModelFolder, export, find_model
 from unmask.run.hub import place
 
 from .machine import print_json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json: bool) -> int:
     """Export, and say how large it is."""
-    done = export(find(model), out, average=not raw, best=best, dtype=dtype)
+    done = export(find_model(model), out, average=not raw, best=best, dtype=dtype)
     size, about = size_of(done.folder), done.about()
     if as_json:
         print_json({"folder": str(out), "bytes": size, **about})
@@ -29,7 +29,7 @@ def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json
 
 def run_push(wanted: "Push") -> int:
     """Push an exported model as it is, a run by way of an export."""
-    source, target = find(wanted.model), place(wanted.repo)
+    source, target = find_model(wanted.model), place(wanted.repo)
     target.check(private=wanted.private)
     with tempfile.TemporaryDirectory() as folder:
         ready = _exported(source, Path(folder) / "model", wanted, target.name)

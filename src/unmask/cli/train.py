@@ -23,7 +23,7 @@ from unmask.data.manifest import FILE
 from unmask.files import check_folder
 from unmask.mistakes import fail, nearest, require
 from unmask.networks import Cost, TransformerConfig, cost
-from unmask.run import Facts, Run, RunConfig, default_config, fitted, started, train, with_method
+from unmask.run import Facts, Run, RunConfig, adapted_to_data, default_config, finetuning_config, train, with_method
 from unmask.run.config import METHODS, method_name
 from unmask.run.folder import CONFIG
 from unmask.run.previews import is_picture, texts
@@ -56,7 +56,7 @@ def configure(
         if data is None or preset is not None or size is not None or method is not None:
             given = " ".join(f"{word}" for word in (preset, size, method) if word) or "no --data"
             fail("a model to start with brings all but the data", got=given, allowed="--data DIR alone", do="give that")
-        return apply(started(start, str(data)), settings), None
+        return apply(finetuning_config(start, str(data)), settings), None
     if preset is None and data is None:
         fail("nothing to train on", got="no preset, no --data", allowed="one of them", do="unmask train --help")
     if preset is None:
@@ -65,7 +65,7 @@ def configure(
         if size is not None:
             fail("a preset has its size", got=f"--size {size}", allowed="--layers, --heads, --width", do="use those")
         found = presets.find(preset)
-        config, plan = (found.config, found.plan) if data is None else (fitted(found.config, str(data)), None)
+        config, plan = (found.config, found.plan) if data is None else (adapted_to_data(found.config, str(data)), None)
     if method is not None:
         config = with_method(config, method)
     return apply(config, settings), plan

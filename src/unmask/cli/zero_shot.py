@@ -10,7 +10,7 @@ from rich.table import Table
 from unmask.evaluation import SETS, find_text
 from unmask.evaluation.sets import Text
 from unmask.mistakes import require
-from unmask.run import find
+from unmask.run import find_model
 from unmask.run.evaluate import Evaluation
 from unmask.run.zero_shot import ZeroShot, ZeroShots
 
@@ -28,7 +28,7 @@ def run(
 ) -> int:
     """Measure what is named."""
     console = Console(quiet=as_json)
-    suite = ZeroShots(find(model), how)
+    suite = ZeroShots(find_model(model), how)
 
     def measured(one: Text) -> tuple[Path, Found]:
         with bar(console, one.name) as progress:

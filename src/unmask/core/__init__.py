@@ -11,7 +11,7 @@ from .categorical import draw_categorical, filter_logits, inverse_cdf, legacy_jo
 from .checks import trusted
 from .custom import Custom
 from .either import at_steps, at_times, exact_k_of, low_variance
-from .estimator import Around, ContinuousTime, Controlled, Estimator, ExactK, LogSnr, Steps
+from .estimator import ContinuousTime, Controlled, Estimator, EstimatorWrapper, ExactK, LogSnr, Steps
 from .generalized import TokenSteps, TokenTime, generalized_nelbo, generalized_steps_nelbo, log_q_mask, rloo
 from .grid import cosine_grid, fitting_grid, uniform_grid
 from .k_law import BellK, KLaw, PowerK, UniformK
@@ -19,8 +19,8 @@ from .objective import (
     Draw,
     Nelbo,
     Objective,
+    Positions,
     RaceDraw,
-    Rows,
     TokenDraw,
     assemble,
     cross_entropy,
@@ -35,7 +35,6 @@ from .schedule import Cosine, Geometric, Linear, Polynomial, Schedule, Shifted, 
 from .streams import Streams
 
 __all__ = [
-    "Around",
     "BellK",
     "Bound",
     "ContinuousTime",
@@ -45,6 +44,7 @@ __all__ = [
     "Denoiser",
     "Draw",
     "Estimator",
+    "EstimatorWrapper",
     "ExactK",
     "Geometric",
     "KLaw",
@@ -53,10 +53,10 @@ __all__ = [
     "Nelbo",
     "Objective",
     "Polynomial",
+    "Positions",
     "PowerK",
     "Process",
     "RaceDraw",
-    "Rows",
     "Schedule",
     "Shifted",
     "Steps",

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..mistakes import require
 from . import checks
 from .estimator import Estimator
-from .objective import Draw, Nelbo, Rows, cross_entropy
+from .objective import Draw, Nelbo, Positions, cross_entropy
 from .process import Denoiser
 from .streams import Streams
 
@@ -27,15 +27,15 @@ class Bound:
         return self.nelbo.total
 
 
-class Charge(Protocol):
+class NelboFn(Protocol):
     """How a draw is charged to a denoiser: (denoiser, x_0, draw, estimator, condition) → bound of each row."""
 
     def __call__(self, denoiser: Any, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo: ...
 
 
-def charge_all(denoiser: Denoiser, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo:
+def nelbo_at_once(denoiser: Denoiser, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo:
     """By its logits at every position."""
-    logits = denoiser(estimator.shown(x_0, draw), draw.t, condition)
+    logits = denoiser(estimator.network_input(x_0, draw), draw.t, condition)
     return estimator.nelbo(logits[draw.mask], x_0, draw)
 
 
@@ -51,7 +51,7 @@ def estimate_nelbo(
     index: Tensor | None = None,
     valid: Tensor | None = None,
     condition: Any = None,
-    charge: Charge = charge_all,
+    nelbo_fn: NelboFn = nelbo_at_once,
 ) -> Bound:
     """Estimate the NELBO of each sequence x_0 [B, ...] from `repeats` independent groups of `draws` evaluations.
 
@@ -73,7 +73,7 @@ def estimate_nelbo(
     groups = []
     for repeat in range(repeats):
         draw = estimator.draw(rows, Streams(seed, numbers, step=repeat), valid=valid_rows, strata=draws)
-        parts = charge(denoiser, rows, draw, estimator, condition)
+        parts = nelbo_fn(denoiser, rows, draw, estimator, condition)
         groups.append([p.view(-1, draws).mean(1) for p in (parts.diffusion, parts.reconstruction, parts.prior)])
     diffusion, recon, prior = (torch.stack(p) for p in zip(*groups, strict=True))
     return Bound(
@@ -129,8 +129,8 @@ def fit_surprise(
         rows, valid_rows, given = _repeated((own, *others), len(own), draws)
         streams = Streams(seed, _row_numbers(own, numbers[start : start + chunk], draws)).fork("pilot")
         draw = estimator.draw(rows, streams, valid=valid_rows, strata=draws)
-        logits = denoiser(estimator.shown(rows, draw), draw.t, given)[draw.mask]
+        logits = denoiser(estimator.network_input(rows, draw), draw.t, given)[draw.mask]
         tokens = rows[draw.mask].long()
-        total.index_add_(0, tokens, cross_entropy(logits, Rows.of(rows, draw.mask)).double())
+        total.index_add_(0, tokens, cross_entropy(logits, Positions.of(rows, draw.mask)).double())
         count += torch.bincount(tokens, minlength=vocab_size)
     return torch.where(count > 0, total / count, total.sum() / count.sum())

@@ -28,7 +28,7 @@ from ..mistakes import fail, require
 from . import checks
 from .grid import check_grid
 from .k_law import KLaw, UniformK
-from .objective import Draw, Nelbo, Rows, assemble, cross_entropy, prior, reconstruction
+from .objective import Draw, Nelbo, Positions, assemble, cross_entropy, prior, reconstruction
 from .points import Spread, iid, paired, stratified
 from .process import Process
 from .schedule import Schedule
@@ -58,19 +58,19 @@ class Estimator(ABC):
         name, allowed = type(self).__name__, "ContinuousTime, LogSnr, Steps or ExactK"
         fail("this estimator has no control variate", got=name, allowed=allowed, do="leave Controlled out")
 
-    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
+    def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
         """What the network sees: x_0 with the drawn positions masked."""
         return self.process.hide(x_0, draw.mask)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
-        """What each masked position costs [R], from its logits [R, V]: any part of the rows can be computed alone."""
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
+        """What each masked position costs [R], from its logits [R, V]: any part of them can be computed alone."""
         del draw
-        return cross_entropy(logits, rows)
+        return cross_entropy(logits, positions)
 
     def nelbo(self, logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
         """The bound, from the logits at all masked positions [M, V]."""
         checks.tokens(x_0, self.process.vocab_size)
-        return assemble(self.losses(logits, Rows.of(x_0, draw.mask), draw), draw)
+        return assemble(self.losses(logits, Positions.of(x_0, draw.mask), draw), draw)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class ExactK(Estimator):
 
 
 @dataclass(frozen=True)
-class Around(Estimator):
+class EstimatorWrapper(Estimator):
     """Another estimator with something changed; what is not changed is the other's."""
 
     estimator: Estimator
@@ -248,15 +248,15 @@ class Around(Estimator):
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         return self.estimator.draw(x_0, streams, valid=valid, strata=strata)
 
-    def shown(self, x_0: Tensor, draw: Draw) -> Tensor:
-        return self.estimator.shown(x_0, draw)
+    def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
+        return self.estimator.network_input(x_0, draw)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
-        return self.estimator.losses(logits, rows, draw)
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
+        return self.estimator.losses(logits, positions, draw)
 
 
 @dataclass(frozen=True)
-class Controlled(Around):
+class Controlled(EstimatorWrapper):
     """Subtract a baseline whose expectation is known: β·(weight·Σ_{n∈M} b_n − coverage·Σ_n b_n).
 
     b_n = surprise[x_n], for example −log unigram(x_n) with β = 0.6, or better the denoiser's own mean loss on

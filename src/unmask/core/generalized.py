@@ -21,7 +21,7 @@ from . import checks
 from .estimator import Estimator, independent_masks, spread_over, steps_at
 from .grid import check_grid
 from .numeric import log_mean_exp, softmax_dtype
-from .objective import Draw, Nelbo, Rows, TokenDraw, assemble, cross_entropy
+from .objective import Draw, Nelbo, Positions, TokenDraw, assemble, cross_entropy
 from .points import Spread, lattice, stratified
 from .process import Process
 from .schedule import TokenPolynomial
@@ -87,8 +87,8 @@ class TokenTime(TokenEstimator):
         del times
         return log_q_mask(self.process, x_0, draw, valid)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
-        return generalized_losses(logits, rows, draw, self.process)
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
+        return generalized_losses(logits, positions, draw, self.process)
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class TokenSteps(TokenEstimator):
         first, last = self.grid[-1].item(), self.grid[0].item()
         return replace(self._token_draw(x_0, streams, valid, t, weight, first, last), s=s)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
-        return generalized_steps_losses(logits, rows, draw, self.process)
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
+        return generalized_steps_losses(logits, positions, draw, self.process)
 
 
 def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
@@ -120,30 +120,31 @@ def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process)
     logits [M, V] at the masked positions, in the order of x_0[draw.mask]; `draw` from `TokenTime`.
     """
     checks.tokens(x_0, process.vocab_size)
-    return assemble(generalized_losses(logits, Rows.of(x_0, draw.mask), draw, process), draw)
+    return assemble(generalized_losses(logits, Positions.of(x_0, draw.mask), draw, process), draw)
 
 
-def generalized_losses(logits: Tensor, rows: Rows, draw: Draw, process: Process) -> Tensor:
+def generalized_losses(logits: Tensor, positions: Positions, draw: Draw, process: Process) -> Tensor:
     """The summand of `generalized_nelbo` at each row [R]."""
     _check_draw(draw)
-    rates, rate_x = _at_rows(-process.schedule.loss_weight(draw.t), rows)
-    hidden = draw.mask.flatten()[rows.index]  # what is not is charged nothing, and 0 times a rate beyond float32 is NaN
-    return charge_rates(logits, rows, rates.where(hidden[:, None], 0), rate_x.where(hidden, 0))
+    rates, rate_x = _at_rows(-process.schedule.loss_weight(draw.t), positions)
+    # What is visible is charged nothing, and 0 times a rate beyond float32 is NaN.
+    hidden = draw.mask.flatten()[positions.index]
+    return charge_rates(logits, positions, rates.where(hidden[:, None], 0), rate_x.where(hidden, 0))
 
 
-def charge_rates(logits: Tensor, rows: Rows, rates: Tensor, rate_x: Tensor) -> Tensor:
+def charge_rates(logits: Tensor, positions: Positions, rates: Tensor, rate_x: Tensor) -> Tensor:
     """r_x(−log μ_x) + Σ_v (r_v − r_x) μ_v at each row [R], from all rates [R or 1, V] and the token's own [R]."""
     mu = logits.softmax(-1, dtype=softmax_dtype(logits))
-    return rate_x * cross_entropy(logits, rows) + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
+    return rate_x * cross_entropy(logits, positions) + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
 
 
 def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process) -> Nelbo:
     """T-step GenMD4 NELBO (App. I), for draws of `TokenSteps`: weight · Σ_masked KL(q(x_s|x_t,x_0) ‖ p(x_s|x_t))."""
     checks.tokens(x_0, process.vocab_size)
-    return assemble(generalized_steps_losses(logits, Rows.of(x_0, draw.mask), draw, process), draw)
+    return assemble(generalized_steps_losses(logits, Positions.of(x_0, draw.mask), draw, process), draw)
 
 
-def generalized_steps_losses(logits: Tensor, rows: Rows, draw: Draw, process: Process) -> Tensor:
+def generalized_steps_losses(logits: Tensor, positions: Positions, draw: Draw, process: Process) -> Tensor:
     """With ξ = unmask_prob and stay = 1 − ξ, the KL at each row is ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x."""
     draw = _check_draw(draw)
     if draw.s is None:
@@ -153,8 +154,8 @@ def generalized_steps_losses(logits: Tensor, rows: Rows, draw: Draw, process: Pr
             allowed="a draw of TokenSteps",
             do="use generalized_nelbo for continuous time",
         )
-    loss = cross_entropy(logits, rows)
-    all_stay, log_stay_x = _at_rows(_log_stay(process, draw.s, draw.t), rows)
+    loss = cross_entropy(logits, positions)
+    all_stay, log_stay_x = _at_rows(_log_stay(process, draw.s, draw.t), positions)
     logits = logits.to(softmax_dtype(logits))
     log_ratio = log_mean_exp(logits, (all_stay - log_stay_x[:, None]).to(logits.dtype))
     return -torch.expm1(log_stay_x) * loss - log_stay_x.exp() * log_ratio
@@ -202,12 +203,12 @@ def rloo(loss_1: Tensor, loss_2: Tensor, log_q_1: Tensor, log_q_2: Tensor) -> Te
     return 0.5 * (loss_1 + loss_2) + score - score.detach()
 
 
-def _at_rows(values: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-    """Per-sequence values for all tokens, [B, V] (or [B] if all tokens share one), at the rows.
+def _at_rows(values: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
+    """Per-sequence values for all tokens, [B, V] (or [B] if all tokens share one), at the positions.
 
     Returns [R, V] (or [R, 1]) and the entry of each row's own token [R].
     """
     values = values[:, None] if values.ndim == 1 else values
-    at_rows = values[rows.sequence]
-    own = rows.target if values.shape[1] > 1 else torch.zeros_like(rows.target)
+    at_rows = values[positions.sequence]
+    own = positions.target if values.shape[1] > 1 else torch.zeros_like(positions.target)
     return at_rows, at_rows.gather(1, own[:, None])[:, 0]

@@ -82,7 +82,7 @@ Objective = Callable[[Tensor, Tensor, Draw], Nelbo]
 
 
 @dataclass(frozen=True)
-class Rows:
+class Positions:
     """The masked positions of a batch, in the order of x_0[mask]: whose they are and what they hide."""
 
     sequence: Tensor
@@ -93,7 +93,7 @@ class Rows:
     """The position within the flattened batch [M]."""
 
     @classmethod
-    def of(cls, x_0: Tensor, mask: Tensor, count: int | None = None) -> "Rows":
+    def of(cls, x_0: Tensor, mask: Tensor, count: int | None = None) -> "Positions":
         """All masked positions of x_0. With their number known, a GPU need not be waited for."""
         checks.same_shape(mask, x_0, "mask")
         flat = mask.flatten()
@@ -104,28 +104,28 @@ class Rows:
         return cls(index // x_0[0].numel(), x_0.flatten()[index].long(), index)
 
     @classmethod
-    def every(cls, x_0: Tensor) -> "Rows":
+    def every(cls, x_0: Tensor) -> "Positions":
         """All positions, masked or not."""
         index = torch.arange(x_0.numel(), device=x_0.device)
         return cls(index // x_0[0].numel(), x_0.flatten().long(), index)
 
-    def padded(self, count: int) -> "Rows":
+    def padded(self, count: int) -> "Positions":
         """With the first row repeated at the end until there are so many."""
         extra = count - len(self.index)
         if not extra:
             return self
         fill = (torch.cat([t, t[:1].expand(extra)]) for t in (self.sequence, self.target, self.index))
-        return Rows(*fill)
+        return Positions(*fill)
 
-    def part(self, part: slice) -> "Rows":
+    def part(self, part: slice) -> "Positions":
         """Some of the rows."""
-        return Rows(self.sequence[part], self.target[part], self.index[part])
+        return Positions(self.sequence[part], self.target[part], self.index[part])
 
 
-def cross_entropy(logits: Tensor, rows: Rows) -> Tensor:
+def cross_entropy(logits: Tensor, positions: Positions) -> Tensor:
     """−log μ(x_0) at each row, [R], from its logits [R, V]."""
-    checks.logits(logits, len(rows.target), logits.shape[-1])
-    losses = F.cross_entropy(logits.to(softmax_dtype(logits)), rows.target, reduction="none")
+    checks.logits(logits, len(positions.target), logits.shape[-1])
+    losses = F.cross_entropy(logits.to(softmax_dtype(logits)), positions.target, reduction="none")
     checks.not_nan(losses)
     return losses
 
@@ -156,7 +156,7 @@ def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
         do="use its estimator's nelbo",
     )
     checks.tokens(x_0, logits.shape[-1])
-    return assemble(cross_entropy(logits, Rows.of(x_0, draw.mask)), draw)
+    return assemble(cross_entropy(logits, Positions.of(x_0, draw.mask)), draw)
 
 
 def reconstruction(process: Process, x_0: Tensor, t: float, valid: Tensor | None = None) -> Tensor:

@@ -19,7 +19,7 @@ from ..mistakes import fail, require
 from . import checks
 from .estimator import Estimator, ExactK, count_valid, hide_least
 from .generalized import charge_rates
-from .objective import Draw, RaceDraw, Rows
+from .objective import Draw, Positions, RaceDraw
 from .schedule import TokenPolynomial, exponents
 from .streams import Streams
 
@@ -91,9 +91,9 @@ class TokenExactK(ExactK):
         last = -draw.t.log() - ends.amax(1)
         return log_q.sum(1) + _log(left, left > 0) - left * last
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
         del draw
-        return charge_rates(logits, rows, self._w[None], self._w[rows.target])
+        return charge_rates(logits, positions, self._w[None], self._w[positions.target])
 
     def coverage(self) -> float:
         return Estimator.coverage(self)  # its losses also have rates in them

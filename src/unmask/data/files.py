@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..files import digest, written_whole
+from ..files import atomic_write, digest
 from ..mistakes import fail
 
 
@@ -174,7 +174,7 @@ def fetch(url: str, path: Path, md5: str | None = None) -> Path:
     """Fetch a file once; check it, also when it was there already."""
     if not path.exists():
         try:
-            with urllib.request.urlopen(url, timeout=60) as answer, written_whole(path) as file:  # noqa: S310
+            with urllib.request.urlopen(url, timeout=60) as answer, atomic_write(path) as file:  # noqa: S310
                 while block := answer.read(BLOCK):
                     file.write(block)
         except OSError as error:

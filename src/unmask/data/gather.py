@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import digest, read_kept, written_whole
+from ..files import atomic_write, digest, read_kept
 from ..mistakes import fail
 from .manifest import Manifest, Segment, Shard, SplitPart
 from .sources import Source
@@ -164,7 +164,7 @@ def _with_lengths(name: str, part: SplitPart, tallies: list[Tally], shape: list[
     lengths = np.array(_values(name, tallies, "lengths"), dtype=np.int32)
     if (lengths == np.prod(shape)).all():
         return part
-    with written_whole(out / f"{name}.lengths.npy") as file:
+    with atomic_write(out / f"{name}.lengths.npy") as file:
         np.save(file, lengths)
     return replace(part, lengths=f"{name}.lengths.npy")
 
@@ -198,6 +198,6 @@ def _with_labels(name: str, part: SplitPart, tallies: list[Tally], label_names: 
     if not label_names:
         return part
     number = {label: i for i, label in enumerate(label_names)}
-    with written_whole(out / f"{name}.labels.npy") as file:
+    with atomic_write(out / f"{name}.labels.npy") as file:
         np.save(file, np.array([number[str(v)] for v in _values(name, tallies, "labels")], dtype=np.int32))
     return replace(part, labels=f"{name}.labels.npy")

@@ -16,7 +16,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from ..files import read_json, read_text, written_whole
+from ..files import atomic_write, read_json, read_text
 from ..mistakes import fail
 
 Content = str | bytes | NDArray[Any]
@@ -79,7 +79,7 @@ class Vocabulary(ABC):
 
     def save(self, path: Path) -> None:
         """Write the JSON document, whole or not at all."""
-        with written_whole(path, "w") as file:
+        with atomic_write(path, "w") as file:
             file.write(json.dumps(self.to_json(), ensure_ascii=False) + "\n")
 
     def __eq__(self, other: object) -> bool:

@@ -10,7 +10,7 @@ from .judge import Judge
 from .likelihood import (
     ESTIMATORS,
     Difference,
-    Figure,
+    Estimate,
     Scores,
     Sequences,
     bits,
@@ -40,8 +40,8 @@ __all__ = [
     "Checker",
     "Coder",
     "Difference",
+    "Estimate",
     "Extractor",
-    "Figure",
     "Form",
     "HubText",
     "Interval",

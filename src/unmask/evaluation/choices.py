@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..core import Estimator
-from ..core.bound import Charge
+from ..core.bound import NelboFn
 from ..data.files import open_bytes
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
@@ -96,14 +96,14 @@ def answer(
     draws: int = 32,
     seed: int = 0,
     whole: bool = False,
-    charge: Charge,
+    nelbo_fn: NelboFn,
 ) -> Iterator[Answered]:
     """The cost of every ending, whatever the others are; the number of a question decides its random numbers. `whole`:
     of the question too, as the paper does.
     """
 
     def nats(rows: list[Row]) -> Tensor:
-        return cost(denoiser, rows, estimator, draws=draws, seed=seed, charge=charge)
+        return cost(denoiser, rows, estimator, draws=draws, seed=seed, nelbo_fn=nelbo_fn)
 
     rows = [
         _row(one.context, ending, vocabulary, length, whole, number)

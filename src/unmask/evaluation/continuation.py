@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core import Estimator, Process, estimate_nelbo
-from ..core.bound import Charge
+from ..core.bound import NelboFn
 from ..data.vocabulary import Vocabulary
 from ..sampling import Predictor
 from ..sampling.frame import number, together
@@ -71,13 +71,13 @@ def cost(
     draws: int = 32,
     repeats: int = 2,
     seed: int = 0,
-    charge: Charge,
+    nelbo_fn: NelboFn,
 ) -> Tensor:
     """The NELBO of what is hidden in each of some rows of one length, nats [B]."""
     x_0, hidden = _stacked(rows, next(denoiser.parameters()).device)
     numbers = torch.tensor([row.number for row in rows], device=x_0.device)
     how = {"draws": draws, "repeats": repeats, "seed": seed}
-    return estimate_nelbo(denoiser, x_0, estimator, index=numbers, valid=hidden, charge=charge, **how).mean
+    return estimate_nelbo(denoiser, x_0, estimator, index=numbers, valid=hidden, nelbo_fn=nelbo_fn, **how).mean
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from ..core import (
     low_variance,
     uniform_grid,
 )
-from ..core.bound import Charge, charge_all
+from ..core.bound import NelboFn, nelbo_at_once
 from ..data import Split
 from ..data.order import Indices
 from ..mistakes import fail, require
@@ -89,7 +89,7 @@ _EACH = ("nats", "error", "tokens", "content")
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A mean per unit with its standard errors."""
 
     mean: float
@@ -106,12 +106,12 @@ class Figure:
         half = student95(self.freedom) * self.error
         return self.mean - half, self.mean + half
 
-    def scaled(self, factor: float) -> "Figure":
+    def scaled(self, factor: float) -> "Estimate":
         """In other units."""
-        return Figure(self.mean * factor, self.error * factor, self.monte_carlo * factor, self.freedom)
+        return Estimate(self.mean * factor, self.error * factor, self.monte_carlo * factor, self.freedom)
 
 
-def per_unit(scores: Scores, units: NDArray[Any]) -> Figure:
+def per_unit(scores: Scores, units: NDArray[Any]) -> Estimate:
     """Nats per unit (token, character, byte), Σ nats / Σ units: the ratio's standard error by its residuals.
 
     Of independent sequences these are nats − mean · units of each, r_i, and the error is √(Σ r_i² n/(n−1)) / Σ units.
@@ -126,7 +126,7 @@ def per_unit(scores: Scores, units: NDArray[Any]) -> Figure:
     count = len(residual)
     spread = math.sqrt(float((residual**2).sum()) * count / (count - 1)) if count > 1 else math.nan
     monte_carlo = math.sqrt(float((scores.error**2).sum()))
-    return Figure(mean, spread / total, monte_carlo / total, freedom=count - 1)
+    return Estimate(mean, spread / total, monte_carlo / total, freedom=count - 1)
 
 
 def _in_blocks(values: Floats) -> Floats:
@@ -137,13 +137,13 @@ def _in_blocks(values: Floats) -> Floats:
     return sums
 
 
-def perplexity(nats_per_token: Figure) -> tuple[float, float, float]:
+def perplexity(nats_per_token: Estimate) -> tuple[float, float, float]:
     """exp of nats per token, and the ends of its 95 % interval."""
     low, high = nats_per_token.interval
     return math.exp(nats_per_token.mean), math.exp(low), math.exp(high)
 
 
-def bits(nats: Figure) -> Figure:
+def bits(nats: Estimate) -> Estimate:
     """From nats."""
     return nats.scaled(1 / math.log(2))
 
@@ -188,7 +188,7 @@ Taken = Tensor | int
 """The steps that a sampler takes: a grid, or so many on the uniform one."""
 
 
-def grid_of(steps: Taken) -> Tensor:
+def time_grid(steps: Taken) -> Tensor:
     """Their times."""
     return uniform_grid(steps) if isinstance(steps, int) else steps
 
@@ -200,7 +200,7 @@ def estimator_for(
     if steps is not None:
         do = "leave the estimator out, or the steps"
         require(name == DEFAULT, "steps have an estimator of their own", got=name, allowed=DEFAULT, do=do)
-        return at_steps(process, grid_of(steps))
+        return at_steps(process, time_grid(steps))
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
     return ESTIMATORS[name](process, fit)
@@ -217,7 +217,7 @@ def score(
     draws: int = 4,
     repeats: int = 4,
     seed: int = 0,
-    charge: Charge = charge_all,
+    nelbo_fn: NelboFn = nelbo_at_once,
 ) -> Iterator[Scores]:
     """The bound of every sequence, batch by batch, from `repeats` groups of `draws` evaluations each."""
     for batch in batches:
@@ -231,7 +231,7 @@ def score(
             index=batch.index,
             valid=batch.valid,
             condition=batch.label,
-            charge=charge,
+            nelbo_fn=nelbo_fn,
         )
         everything = batch.tokens[0].numel()
         counts = torch.full((len(batch.tokens),), everything) if batch.valid is None else batch.valid.flatten(1).sum(1)

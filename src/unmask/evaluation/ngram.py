@@ -1,4 +1,4 @@
-"""Count-based models of token order, the yardstick for small language models."""
+"""Count-based models of token order, the metric for small language models."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core import Estimator, Rows, Streams
+from ..core import Estimator, Positions, Streams
 from ..mistakes import require
 from ..sampling import Predictor
 
@@ -45,8 +45,8 @@ def surprise(
     groups = []
     for repeat in range(repeats):
         draw = estimator.draw(rows, Streams(seed, len(rows), repeat, x_0.device), valid=counted, strata=draws)
-        where = Rows.of(rows, draw.mask)
-        logits = predict(estimator.shown(rows, draw), draw.t, draw.mask, _samples(x_0, draws))
+        where = Positions.of(rows, draw.mask)
+        logits = predict(estimator.network_input(rows, draw), draw.t, draw.mask, _samples(x_0, draws))
         losses = estimator.losses(logits, where, draw).double() * draw.weight.double()[where.sequence]
         laid_out = torch.zeros(rows.numel(), dtype=torch.float64, device=x_0.device)
         laid_out[where.index] = losses

@@ -9,7 +9,7 @@ from .cost import Cost, cost
 from .hourglass import Hourglass, HourglassConfig
 from .network import Halves, HiddenLayer, Network
 from .replay import Replayed
-from .transformer import Past, Transformer, TransformerConfig
+from .transformer import KVCache, Transformer, TransformerConfig
 from .unet import UNet, UNetConfig
 from .uvit import UViT, UViTConfig
 
@@ -20,8 +20,8 @@ __all__ = [
     "HiddenLayer",
     "Hourglass",
     "HourglassConfig",
+    "KVCache",
     "Network",
-    "Past",
     "Replayed",
     "Transformer",
     "TransformerConfig",

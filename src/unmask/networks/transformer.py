@@ -113,7 +113,7 @@ class SquaredReluMlp(HiddenLayer):
 MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2": SquaredReluMlp}
 
 
-class Past:
+class KVCache:
     """What an attention layer has read of a text, from left to right: keys and values [B, H, N, D/H]."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Attention(HiddenLayer):
         x: Tensor,
         cos: Tensor,
         sin: Tensor,
-        past: Past | None = None,
+        cache: KVCache | None = None,
         seen: Tensor | None = None,
         first: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
@@ -163,10 +163,10 @@ class Attention(HiddenLayer):
         if self.share is not None and first is not None:
             v = torch.lerp(v, first, self.share.to(v.dtype))
         values = v
-        if past is None:
+        if cache is None:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=self.causal)
         else:
-            k, v = past.extended(k, v)
+            k, v = cache.extended(k, v)
             if self.causal:
                 every = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device)
                 seen = every.tril(k.shape[2] - q.shape[2])
@@ -226,16 +226,16 @@ class Block(nn.Module):
         keep_2: Tensor | None = None,
         seen: Tensor | None = None,
         first: Tensor | None = None,
-        past: Past | None = None,
+        cache: KVCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """What comes out, and the values of the first layer where others want them."""
         if self.modulation is None or c is None:
-            mixed, values = self.attention(rms_norm(x), cos, sin, past, seen, first)
+            mixed, values = self.attention(rms_norm(x), cos, sin, cache, seen, first)
             x = x + _keep(mixed, keep_1)
             x = x + _keep(self.mlp(rms_norm(x)), keep_2)
         else:
             shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(c)[:, None].chunk(6, dim=-1)
-            mixed, values = self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, past, seen, first)
+            mixed, values = self.attention(modulate(rms_norm(x), shift_1, scale_1), cos, sin, cache, seen, first)
             x = x + gate_1 * _keep(mixed, keep_1)
             x = x + gate_2 * _keep(self.mlp(modulate(rms_norm(x), shift_2, scale_2)), keep_2)
         return x, values if self.hands_on else first
@@ -256,13 +256,13 @@ class Blocks(nn.ModuleList):
         *,
         recompute: bool = False,
         seen: Tensor | None = None,
-        pasts: Sequence[Past | None] = (),
+        caches: Sequence[KVCache | None] = (),
     ) -> Tensor:
-        """From the first to the last; `keep`: two for each, `pasts`: one for each, or none."""
+        """From the first to the last; `keep`: two for each, `caches`: one for each, or none."""
         first: Tensor | None = None
-        pasts = pasts or [None] * len(self)
-        for block, keep_1, keep_2, past in zip(self, keep[::2], keep[1::2], pasts, strict=True):
-            x, first = maybe_checkpoint(block, recompute, x, *rotations, c, keep_1, keep_2, seen, first, past)
+        caches = caches or [None] * len(self)
+        for block, keep_1, keep_2, cache in zip(self, keep[::2], keep[1::2], caches, strict=True):
+            x, first = maybe_checkpoint(block, recompute, x, *rotations, c, keep_1, keep_2, seen, first, cache)
         return x
 
 
@@ -348,13 +348,13 @@ class Transformer(Network):
         """What a causal network is shown at each place: the token before it; at the first, the mask."""
         return F.pad(tokens[:, :-1], (1, 0), value=self.vocab_size)
 
-    def read(self, shifted: Tensor, pasts: list[Past], start: int, label: Tensor | None = None) -> Tensor:
+    def read(self, shifted: Tensor, caches: list[KVCache], start: int, label: Tensor | None = None) -> Tensor:
         """Features of places start, start + 1 … [B, M, D], from what a network that reads in order is shown there
         (`shifted` for a causal one, whole blocks for one of blocks; [B, M]) and what its layers have read before.
         """
         x, c = self._begun(shifted, None, label, start)
         cos, sin = (table[start:] for table in self.rotations(start + x.shape[1]))
-        x = self.blocks.through(x, (cos, sin), c, per_branch((), 0, 2 * len(self.blocks)), pasts=pasts)
+        x = self.blocks.through(x, (cos, sin), c, per_branch((), 0, 2 * len(self.blocks)), caches=caches)
         return self._ended(x, c)
 
     def _begun(

@@ -1,12 +1,21 @@
 """A run is a folder; here, and only here, do data, network, method and trainer meet."""
 
-from .config import SIZES, MethodConfig, NetworkConfig, RunConfig, default_config, fitted, quick_training, with_method
+from .config import (
+    SIZES,
+    MethodConfig,
+    NetworkConfig,
+    RunConfig,
+    adapted_to_data,
+    default_config,
+    quick_training,
+    with_method,
+)
 from .export import export
+from .finetuning import finetuning_config
 from .folder import Exported, Facts, ModelFolder, Run
 from .model import Model, load
-from .places import find
+from .places import find_model
 from .sampling import Sampling
-from .started import started
 from .story import Story
 from .train import build_trainer, train
 
@@ -22,14 +31,14 @@ __all__ = [
     "RunConfig",
     "Sampling",
     "Story",
+    "adapted_to_data",
     "build_trainer",
     "default_config",
     "export",
-    "find",
-    "fitted",
+    "find_model",
+    "finetuning_config",
     "load",
     "quick_training",
-    "started",
     "train",
     "with_method",
 ]

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.vocabulary import BROKEN, Integers, Vocabulary
-from ..files import written_whole
+from ..files import atomic_write
 from ..mistakes import extra, require
-from .previews import grid_of, is_picture
+from .previews import image_grid, is_picture
 from .story import Story
 
 Pixels = NDArray[np.uint8]
@@ -51,7 +51,7 @@ def write_html(path: Path, stories: Sequence[Story], title: str) -> None:
     _check(stories)
     data = json.dumps([_document(story) for story in stories], separators=(",", ":")).replace("<", "\\u003c")
     page = Template(PAGE).substitute(title=html.escape(title), data=data, cool=HUES[0], warm=HUES[1])
-    with written_whole(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write(page)
 
 
@@ -65,7 +65,7 @@ def write_gif(path: Path, stories: Sequence[Story], milliseconds: int = 80) -> N
     require(milliseconds >= 20, what, got=f"{milliseconds} ms", allowed="20 ms or more", do=do)
     frames = _kept(max(len(story.tokens) for story in stories))
     draw = _grid(stories) if shows_picture(stories[0]) else _column(stories, frames)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         _encode(file, draw, frames, milliseconds)
 
 
@@ -183,10 +183,10 @@ def _encode(file: IO[bytes], draw: Callable[[int], Pixels], frames: list[int], m
 
 def _grid(stories: Sequence[Story]) -> Callable[[int], Pixels]:
     """Draws a frame of pictures, side by side."""
-    gaps = grid_of(np.ones((len(stories), *stories[0].tokens.shape[1:3]), dtype=np.uint8)) == 0
+    gaps = image_grid(np.ones((len(stories), *stories[0].tokens.shape[1:3]), dtype=np.uint8)) == 0
 
     def draw(frame: int) -> Pixels:
-        canvas = grid_of(np.stack([_painted(story, min(frame, len(story.tokens) - 1)) for story in stories]))
+        canvas = image_grid(np.stack([_painted(story, min(frame, len(story.tokens) - 1)) for story in stories]))
         canvas[gaps] = GAP
         return canvas
 

@@ -146,7 +146,7 @@ def with_method(config: RunConfig, method: str) -> RunConfig:
     return replace(config, method=chosen(), network=network)
 
 
-def fitted(config: RunConfig, data: str) -> RunConfig:
+def adapted_to_data(config: RunConfig, data: str) -> RunConfig:
     """The same recipe on other data: the vocabulary, the classes and the places are those of the data."""
     manifest = Dataset(data).manifest
     network = replace(config.network, vocab_size=manifest.vocabulary_size)

@@ -25,10 +25,10 @@ from ..core import Estimator, fit_surprise
 from ..data import Dataset, Split
 from ..data.order import Indices
 from ..data.vocabulary import Integers
-from ..evaluation import Figure, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
-from ..files import fingerprint, write_json, written_whole
+from ..evaluation import Estimate, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
+from ..files import atomic_write, fingerprint, write_json
 from ..mistakes import require
-from ..training import charge_chunks
+from ..training import nelbo_in_chunks
 from ..training.loss import LOGITS
 from ..training.world import ALONE, World
 from .folder import EVALS, Facts, ModelFolder
@@ -90,14 +90,14 @@ class Result:
     name: str
     settings: dict[str, Any]
     scores: Scores
-    per_token: Figure
+    per_token: Estimate
     """Nats."""
-    per_unit: dict[str, Figure]
+    per_unit: dict[str, Estimate]
     """Nats per character and byte of text, per dimension of pictures and other numbers."""
     of: int
     """How many sequences the split has."""
 
-    def bits(self) -> dict[str, Figure]:
+    def bits(self) -> dict[str, Estimate]:
         """Bits by unit."""
         return {unit: bits(figure) for unit, figure in {"token": self.per_token, **self.per_unit}.items()}
 
@@ -181,7 +181,7 @@ class _Kept:
         for batch in _scores(self.model, self.split, self.estimator, self.wanted, own):
             batches.append(batch)
             yield batch
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             np.savez(file, **vars(Scores.joined(batches)))
 
 
@@ -267,7 +267,7 @@ def _scores(model: Model, split: Split, estimator: Estimator, wanted: Evaluation
         draws=wanted.draws,
         repeats=wanted.repeats,
         seed=wanted.seed,
-        charge=charge_chunks,
+        nelbo_fn=nelbo_in_chunks,
     )
 
 

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from ..configs import to_json
-from ..files import check_replaceable, replaced_whole, write_json, written_whole
+from ..files import atomic_folder, atomic_write, check_replaceable, write_json
 from ..mistakes import fail
 from .card import card
 from .describe import Description
@@ -38,7 +38,7 @@ def export(
         key: (x.to(DTYPES[dtype]) if x.is_floating_point() else x).contiguous()
         for key, x in model.method.state_dict().items()
     }
-    with replaced_whole(out, FILES) as partial:
+    with atomic_folder(out, FILES) as partial:
         write_json(partial / CONFIG, to_json(replace(source.config, data=found.data, start=None)))
         write_json(partial / VOCABULARY, model.vocabulary.to_json())
         write_json(partial / FACTS, asdict(model.facts))
@@ -47,7 +47,7 @@ def export(
         except SafetensorError as error:  # hides the OSError beneath, a full disk mostly
             raise OSError(f"{out} could not be written: {str(error).splitlines()[0]}") from None
         shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # the library keeps its files to their owner
-        with written_whole(partial / CARD, "w") as file:
+        with atomic_write(partial / CARD, "w") as file:
             file.write(card(name or out.resolve().name, about, found))
     return Exported(out, out)
 

@@ -16,12 +16,12 @@ import torch
 
 from ..data.vocabulary import Vocabulary
 from ..evaluation import Scores, Sequences, per_unit, perplexity, score
-from ..evaluation.yardsticks import Samples, Value, Yardstick, judged
-from ..files import read_kept, write_json, written_whole
+from ..evaluation.sample_metrics import SampleMetric, Samples, Value, judged
+from ..files import atomic_write, read_kept, write_json
 from ..mistakes import extra, require
-from ..sampling import find, fitting, options_of
+from ..sampling import find_sampler, fitting, options_of
 from ..sampling.frame import together
-from ..training import charge_chunks
+from ..training import nelbo_in_chunks
 from .evaluate import decided_by
 from .model import Model
 from .sampling import Sampling
@@ -61,7 +61,7 @@ class Frontier:
         how = Sampling(seed=self.seed, batch_size=self.batch_size)
         for spec, temperature in product(specs, self.temperatures):
             name, options = _named(spec)
-            for steps in self.steps if find(name).grid else self.steps[:1]:
+            for steps in self.steps if find_sampler(name).grid else self.steps[:1]:
                 yield replace(how, sampler=name, steps=steps, temperature=temperature, options=options)
 
 
@@ -100,7 +100,7 @@ class Point:
 def frontier(
     model: Model,
     wanted: Frontier,
-    yardsticks: Sequence[Yardstick],
+    metrics: Sequence[SampleMetric],
     data: Samples,
     folder: Path,
     about: dict[str, Any],
@@ -108,21 +108,26 @@ def frontier(
 ) -> list[Point]:
     """The points, the real data first. about: what else decides the figures (checkpoint, judge); kept with them."""
     settings = list(wanted.settings(model))
-    points = [_real(data, yardsticks)]
+    points = [_real(data, metrics)]
     for number, sampling in enumerate(settings):
-        points.append(_point(model, sampling, wanted.count, yardsticks, folder / "points", about))
+        points.append(_point(model, sampling, wanted.count, metrics, folder / "points", about))
         if progress is not None:
             progress(number + 1, len(settings))
     _write(folder, wanted, points, about)
     return points
 
 
-def _real(data: Samples, yardsticks: Sequence[Yardstick]) -> Point:
-    return Point(DATA, None, 1.0, len(data.tokens), 0.0, 0.0, judged(data, yardsticks))
+def _real(data: Samples, metrics: Sequence[SampleMetric]) -> Point:
+    return Point(DATA, None, 1.0, len(data.tokens), 0.0, 0.0, judged(data, metrics))
 
 
 def _point(
-    model: Model, sampling: Sampling, count: int, yardsticks: Sequence[Yardstick], folder: Path, about: dict[str, Any]
+    model: Model,
+    sampling: Sampling,
+    count: int,
+    metrics: Sequence[SampleMetric],
+    folder: Path,
+    about: dict[str, Any],
 ) -> Point:
     settings = asdict(sampling) | {"count": count} | about
     path = folder / f"{model.sampler(sampling)}-{decided_by(settings)}.json"
@@ -133,9 +138,9 @@ def _point(
     sampled = model.fill(model.blank(count, sampling.seed), sampling)
     seconds = time.perf_counter() - start
     rows = list(sampled.tokens.cpu().numpy())
-    values = judged(samples_of(model, rows), yardsticks)
+    values = judged(samples_of(model, rows), metrics)
     name = model.sampler(sampling)
-    steps = sampling.steps if find(name).grid else None
+    steps = sampling.steps if find_sampler(name).grid else None
     point = Point(name, steps, sampling.temperature, count, sampled.calls, round(seconds, 3), values, sampling.options)
     write_json(path, {"settings": settings, "point": asdict(point)})
     return point
@@ -150,7 +155,7 @@ def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
     return Samples(cut, [model.vocabulary.decode(row) for row in cut])
 
 
-def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
+def under_model(judge: Model, vocabulary: Vocabulary) -> SampleMetric:
     """Perplexity per token under an exact model of ours with the same tokens: an autoregressive one."""
     estimator, allowed = judge.estimator(), "an autoregressive model (unmask train --method ar)"
     require(
@@ -175,7 +180,7 @@ def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
             Sequences(torch.stack([rows[i] for i in part]).to(judge.device), torch.tensor(part, device=judge.device))
             for part in together(rows, _ROWS)
         )
-        found = Scores.joined(score(judge.network, batches, estimator, draws=1, repeats=2, charge=charge_chunks))
+        found = Scores.joined(score(judge.network, batches, estimator, draws=1, repeats=2, nelbo_fn=nelbo_in_chunks))
         return {"generative perplexity": Value(*perplexity(per_unit(found, found.tokens)))}
 
     return perplexities
@@ -187,11 +192,11 @@ def under_model(judge: Model, vocabulary: Vocabulary) -> Yardstick:
 def _write(folder: Path, wanted: Frontier, points: Sequence[Point], about: dict[str, Any]) -> None:
     document = {"wanted": asdict(wanted), **about, "points": [asdict(point) for point in points]}
     write_json(folder / "frontier.json", document)
-    with written_whole(folder / "frontier.md", "w") as file:
+    with atomic_write(folder / "frontier.md", "w") as file:
         file.write(markdown(points) + "\n")
 
 
-def shown(value: Value | None) -> str:
+def format_value(value: Value | None) -> str:
     """With its interval."""
     if value is None:
         return ""
@@ -204,12 +209,12 @@ def markdown(points: Sequence[Point]) -> str:
     names = list(dict.fromkeys(name for point in points for name in point.values))
     lines = ["| | network calls | " + " | ".join(names) + " |", "|---" * (2 + len(names)) + "|"]
     for point in points:
-        values = " | ".join(shown(point.values.get(name)) for name in names)
+        values = " | ".join(format_value(point.values.get(name)) for name in names)
         lines.append(f"| {point.title} | {point.calls:.1f} | {values} |")
     return "\n".join(lines)
 
 
-def draw(points: Sequence[Point], path: Path) -> None:
+def plot_points(points: Sequence[Point], path: Path) -> None:
     """Every value against network calls, one line per sampler and temperature, real data as a level."""
     extra("matplotlib", "plot", "drawing the frontier")
     from matplotlib.figure import Figure
@@ -221,7 +226,7 @@ def draw(points: Sequence[Point], path: Path) -> None:
     for place, name in enumerate(names, start=1):
         _panel(picture.add_subplot(down, across, place), name, points)
     picture.axes[0].legend(fontsize=7)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         picture.savefig(file, format="png", dpi=130)
 
 

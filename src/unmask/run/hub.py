@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..files import check_replaceable, replaced_whole
+from ..files import atomic_folder, check_replaceable
 from ..mistakes import extra, fail
 from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported
 
@@ -49,7 +49,7 @@ class FolderPlace:
     def push(self, folder: Path, *, private: bool, message: str) -> str:
         del message  # a folder has no history
         self.check(private=private)
-        with replaced_whole(self.path, FILES) as partial:
+        with atomic_folder(self.path, FILES) as partial:
             for name in FILES:
                 if (folder / name).exists():
                     shutil.copyfile(folder / name, partial / name)

@@ -21,9 +21,9 @@ from ..mistakes import require
 from ..networks import Halves, Network, Replayed
 from ..sampling import Frame, Guidance, Predictor, Sampled, blank, ended, trajectory
 from ..sampling.frame import together
-from ..training import Method, charge_chunks
+from ..training import Method, nelbo_in_chunks
 from .folder import Facts, ModelFolder
-from .places import find
+from .places import find_model
 from .previews import texts
 from .prompt import Prompt, parse
 from .sampling import GRIDS, Sampling
@@ -99,7 +99,7 @@ class Model:
                 draws=draws,
                 repeats=repeats,
                 seed=seed,
-                charge=charge_chunks,
+                nelbo_fn=nelbo_in_chunks,
             )
             found |= dict(zip(index, zip((-part.nats).tolist(), part.error.tolist(), strict=True), strict=True))
         return [found[i] for i in range(len(rows))]
@@ -343,11 +343,12 @@ def load(
     device: torch.device | str | None = None,
     compiled: bool = False,
 ) -> Model:
-    """A model by name or path (`find`); of a run its newest checkpoint or its best, the averaged weights or the plain.
+    """A model by name or path (`find_model`); of a run its newest checkpoint or its best, the averaged weights or the
+    plain.
 
     compiled: the network's parts, by `torch.compile`, which takes a while and pays in long jobs on a GPU.
     """
-    return loaded(find(model), average=average, best=best, device=device, compiled=compiled)
+    return loaded(find_model(model), average=average, best=best, device=device, compiled=compiled)
 
 
 def loaded(

@@ -22,7 +22,7 @@ def shipped_model(name: str) -> Exported:
     return Exported(SHIPPED / name, SHIPPED / name)
 
 
-def find(model: Path | str) -> ModelFolder:
+def find_model(model: Path | str) -> ModelFolder:
     """A folder made by `unmask train` or `unmask export`, hub:OWNER/NAME, or the name of a shipped model.
 
     A folder of a shipped model's name is meant only if it holds a model, or is written with a separator (./demo).

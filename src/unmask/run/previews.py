@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.vocabulary import Integers, Vocabulary
-from ..files import written_whole
+from ..files import atomic_write
 from .folder import Facts
 
 
@@ -30,16 +30,16 @@ def write_preview(folder: Path, step: int, samples: Tensor, vocabulary: Vocabula
     name = f"step-{step:08d}"
     if is_picture(vocabulary, facts.shape):
         path = folder / f"{name}.png"
-        with written_whole(path) as image:
-            image.write(png(grid_of(samples.numpy().astype(np.uint8))))
+        with atomic_write(path) as image:
+            image.write(png(image_grid(samples.numpy().astype(np.uint8))))
     else:
         path = folder / f"{name}.txt"
-        with written_whole(path, "w") as file:
+        with atomic_write(path, "w") as file:
             file.write("\n\n".join(texts(samples, vocabulary)) + "\n")
     return path
 
 
-def grid_of(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def image_grid(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Images [B, H, W(, 3)] side by side in a near-square grid, one pixel apart."""
     count, height, width = images.shape[:3]
     across = int(np.ceil(count**0.5))

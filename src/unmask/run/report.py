@@ -9,7 +9,7 @@ import numpy as np
 
 from ..evaluation import bits, perplexity
 from ..evaluation.intervals import Z95
-from ..files import written_whole
+from ..files import atomic_write
 from .evaluate import Result
 
 
@@ -47,7 +47,7 @@ def amount(*results: Result) -> str:
 def write(results: Sequence[Result], folder: Path, name: str) -> list[Path]:
     """NAME.md, and NAME.png where there is something to draw with."""
     path = folder / f"{name}.md"
-    with written_whole(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write(markdown(results) + "\n")
     if importlib.util.find_spec("matplotlib") is None:
         return [path]
@@ -56,14 +56,14 @@ def write(results: Sequence[Result], folder: Path, name: str) -> list[Path]:
 
 def _draw(results: Sequence[Result], path: Path) -> Path:
     """How much single sequences cost; and, with several numbers of steps, the bound against them."""
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
 
     panels = 1 + (len(results) > 1)
-    picture = Picture(figsize=(5.2 * panels, 3.4), layout="constrained")
+    picture = Figure(figsize=(5.2 * panels, 3.4), layout="constrained")
     _histogram(picture.add_subplot(1, panels, 1), results[0])
     if panels > 1:
         _against_steps(picture.add_subplot(1, panels, 2), results)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         picture.savefig(file, format="png", dpi=130)
     return path
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..configs import to_json
-from ..files import named, written_whole
+from ..files import atomic_write, named
 from ..mistakes import extra, fail
 from ..training import Report
 from .folder import METRICS, Run, logged
@@ -110,5 +110,5 @@ def _truncate(path: Path, done: int) -> None:
     if not path.exists():
         return
     kept = [line for line, found in logged(path) if found["step"] <= done]
-    with written_whole(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write("".join(f"{line}\n" for line in kept))

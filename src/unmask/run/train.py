@@ -16,7 +16,7 @@ from ..training.checkpoint import steps_in
 from ..training.world import ALONE, World, joined
 from .config import NetworkConfig, RunConfig
 from .folder import SAMPLES, Run
-from .places import find
+from .places import find_model
 from .previews import write_preview
 from .sinks import SINKS, check_sinks, metrics_file
 
@@ -50,7 +50,7 @@ def build_trainer(
 
 def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset) -> None:
     """The averaged weights of a model that has the same network, method and vocabulary."""
-    folder = find(model)
+    folder = find_model(model)
     for what, got, allowed in (
         ("network", config.network, folder.config.network),
         ("method", config.method, folder.config.method),

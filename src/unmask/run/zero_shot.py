@@ -31,7 +31,7 @@ from ..evaluation import (
 from ..evaluation.sets import Text
 from ..files import digest, fingerprint, read_kept, standard, write_json
 from ..mistakes import fail, require
-from ..training import charge_chunks
+from ..training import nelbo_in_chunks
 from .evaluate import Evaluation, Progress, of_some
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
@@ -98,7 +98,13 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
     steps = None if how.steps is None else GRIDS[how.grid](how.steps)
     estimator = model.estimator(how.estimator, steps)
     found = score(
-        model.network, batches(), estimator, draws=how.draws, repeats=how.repeats, seed=how.seed, charge=charge_chunks
+        model.network,
+        batches(),
+        estimator,
+        draws=how.draws,
+        repeats=how.repeats,
+        seed=how.seed,
+        nelbo_fn=nelbo_in_chunks,
     )
     scores = replace(Scores.joined(found), neighbours=True)
     figure = per_unit(scores, scores.tokens)
@@ -188,7 +194,7 @@ def _answers(model: Model, questions: dict[int, Question], settings: dict[str, A
         draws=settings["draws"],
         seed=settings["seed"],
         whole=settings["whole"],
-        charge=charge_chunks,
+        nelbo_fn=nelbo_in_chunks,
     )
     answered = list(found)
     write_json(path, [asdict(one) for one in answered])

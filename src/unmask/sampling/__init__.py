@@ -3,7 +3,7 @@
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame
 from .predict import Guidance, Predictor, Without
-from .samplers import LAWS, SAMPLERS, Sampler, find, fitting, options_of
+from .samplers import LAWS, SAMPLERS, Sampler, find_sampler, fitting, options_of
 from .trajectory import Sampled, blank, ended, sample, trajectory
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "Without",
     "blank",
     "ended",
-    "find",
+    "find_sampler",
     "fitting",
     "options_of",
     "sample",

@@ -10,9 +10,9 @@ from torch import Tensor
 from ..core import Denoiser, filter_logits
 from ..core.numeric import softmax_dtype
 from ..mistakes import require
-from ..networks import Halves, Network, Transformer
+from ..networks import Halves, Network
 from .family import MASKED, UNIFORM, Family
-from .reading import Read, ReadBlocks
+from .reading import reader_for
 
 Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
 """(tokens, condition, which samples the rows are) → what the network is shown with the condition taken away."""
@@ -100,8 +100,6 @@ class Predictor:
     ):
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
         self.family, self.filtered = family, (temperature, top_k, top_p) != (1.0, None, None)
-        self._with: _Asked | Read | ReadBlocks
-        self._without: _Asked | Read | ReadBlocks
         self.block: int = getattr(denoiser, "block", 0)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -114,7 +112,7 @@ class Predictor:
             do="leave rising out",
         )
         cached = not self.sees_time if cache is None else cache
-        self._with, self._without = (_asked(denoiser, cached, halves) for _ in range(2))
+        self._with, self._without = (reader_for(denoiser, cached, halves) for _ in range(2))
 
     @property
     def calls(self) -> int:
@@ -150,48 +148,3 @@ class Predictor:
 
     def _filtered(self, logits: Tensor) -> Tensor:
         return filter_logits(logits, **self._filters)
-
-
-def _asked(denoiser: Denoiser | Network, cached: bool, halves: Halves | None) -> "_Asked | Read | ReadBlocks":
-    """By what the network remembers: whole rows, or what it has read of them."""
-    if cached and isinstance(denoiser, Transformer) and (denoiser.causal or denoiser.block):
-        return Read(denoiser) if denoiser.causal else ReadBlocks(denoiser)
-    return _Asked(denoiser, cached, halves)
-
-
-class _Asked:
-    """A denoiser asked about positions: their features [M, D], the body run once per row that changed."""
-
-    def __init__(self, denoiser: Denoiser | Network, cached: bool, halves: Halves | None):
-        self.calls = 0
-        self._cached, self._time = cached, torch.float64
-        self._body: Callable[..., Tensor] = denoiser
-        self.head: Callable[[Tensor], Tensor] = lambda logits: logits
-        if isinstance(denoiser, Network):
-            halves = halves or denoiser
-            self._body, self.head, self._time = halves.features, halves.head, torch.float32
-        self._seen: Tensor | None = None
-        self._known = torch.empty(0)
-
-    def __call__(self, x: Tensor, t: Tensor, condition: Tensor | None, where: Tensor, *, keep: bool) -> Tensor:
-        asked = where.flatten(1).any(1)
-        rows = asked.nonzero()[:, 0]
-        if not len(rows):
-            return torch.zeros(0, 1, device=x.device)
-        if not (self._cached and keep):
-            return self._run(x, t, condition, rows)[where[rows]]
-        fresh = asked if self._seen is None else asked & (self._seen != x).flatten(1).any(1)
-        stale = fresh.nonzero()[:, 0]
-        if len(stale):
-            self._remember(x, stale, self._run(x, t, condition, stale))
-        return self._known[where]
-
-    def _run(self, x: Tensor, t: Tensor, condition: Tensor | None, rows: Tensor) -> Tensor:
-        self.calls += len(rows)
-        return self._body(x[rows], t[rows].to(self._time), None if condition is None else condition[rows])
-
-    def _remember(self, x: Tensor, rows: Tensor, values: Tensor) -> None:
-        if self._seen is None:
-            self._seen = torch.full_like(x, -1)  # no token: nothing is known
-            self._known = values.new_zeros(len(x), *values.shape[1:])
-        self._seen[rows], self._known[rows] = x[rows], values

@@ -1,19 +1,60 @@
-"""Networks that read in order, asked about places: what they have read stays read (keys and values are kept)."""
+"""Networks asked about positions, none of which is computed twice: rows that did not change, or keys and values."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from ..networks import Past, Transformer
+from ..core import Denoiser
+from ..networks import Halves, KVCache, Network, Transformer
 
 
-class ReadBlocks:
+class PlainReader:
+    """A denoiser asked about positions: their features [M, D], the body run once per row that changed."""
+
+    def __init__(self, denoiser: Denoiser | Network, cached: bool, halves: Halves | None):
+        self.calls = 0
+        self._cached, self._time = cached, torch.float64
+        self._body: Callable[..., Tensor] = denoiser
+        self.head: Callable[[Tensor], Tensor] = lambda logits: logits
+        if isinstance(denoiser, Network):
+            halves = halves or denoiser
+            self._body, self.head, self._time = halves.features, halves.head, torch.float32
+        self._seen: Tensor | None = None
+        self._known = torch.empty(0)
+
+    def __call__(self, x: Tensor, t: Tensor, condition: Tensor | None, where: Tensor, *, keep: bool) -> Tensor:
+        asked = where.flatten(1).any(1)
+        rows = asked.nonzero()[:, 0]
+        if not len(rows):
+            return torch.zeros(0, 1, device=x.device)
+        if not (self._cached and keep):
+            return self._run(x, t, condition, rows)[where[rows]]
+        fresh = asked if self._seen is None else asked & (self._seen != x).flatten(1).any(1)
+        stale = fresh.nonzero()[:, 0]
+        if len(stale):
+            self._remember(x, stale, self._run(x, t, condition, stale))
+        return self._known[where]
+
+    def _run(self, x: Tensor, t: Tensor, condition: Tensor | None, rows: Tensor) -> Tensor:
+        self.calls += len(rows)
+        return self._body(x[rows], t[rows].to(self._time), None if condition is None else condition[rows])
+
+    def _remember(self, x: Tensor, rows: Tensor, values: Tensor) -> None:
+        if self._seen is None:
+            self._seen = torch.full_like(x, -1)  # no token: nothing is known
+            self._known = values.new_zeros(len(x), *values.shape[1:])
+        self._seen[rows], self._known[rows] = x[rows], values
+
+
+class CachedBlockReader:
     """A network that reads block by block, asked about places of one block: finished blocks stay read."""
 
     def __init__(self, network: Transformer):
         self.calls = 0
         self._network, self.head = network, network.head
         self._finished = torch.empty(0, 0, dtype=torch.int64)
-        self._pasts: list[Past] = []
+        self._caches: list[KVCache] = []
 
     def __call__(self, x: Tensor, t: Tensor, condition: Tensor | None, where: Tensor, *, keep: bool) -> Tensor:
         del t, keep  # it does not see the time
@@ -30,25 +71,25 @@ class ReadBlocks:
     def _read_up_to(self, finished: Tensor, condition: Tensor | None) -> None:
         read = self._finished.shape[1]
         if not read or read > finished.shape[1] or not torch.equal(self._finished, finished[:, :read]):
-            read, self._pasts = 0, [Past() for _ in self._network.blocks]
+            read, self._caches = 0, [KVCache() for _ in self._network.blocks]
         for start in range(read, finished.shape[1], self._network.block):
             self._read(finished[:, start : start + self._network.block], start, condition, final=True)
         self._finished = finished
 
     def _read(self, block: Tensor, start: int, condition: Tensor | None, *, final: bool) -> Tensor:
-        for past in self._pasts:
-            past.final = final
-        return self._network.read(block, self._pasts, start, condition)
+        for cache in self._caches:
+            cache.final = final
+        return self._network.read(block, self._caches, start, condition)
 
 
-class Read:
+class CachedReader:
     """A network that reads in order, asked about places: what it has read stays read."""
 
     def __init__(self, network: Transformer):
         self.calls = 0
         self._network, self.head = network, network.head
         self._shown = torch.empty(0, 0, dtype=torch.int64)
-        self._pasts: list[Past] = []
+        self._caches: list[KVCache] = []
         self._known = torch.empty(0)
 
     def __call__(self, x: Tensor, t: Tensor, condition: Tensor | None, where: Tensor, *, keep: bool) -> Tensor:
@@ -62,7 +103,7 @@ class Read:
         self._forget_unless(shown)
         start = self._shown.shape[1]
         if start < end:
-            new = self._network.read(shown[:, start:], self._pasts, start, condition)
+            new = self._network.read(shown[:, start:], self._caches, start, condition)
             self._known = new if start == 0 else torch.cat([self._known, new], dim=1)
             self._shown = shown
         return self._known[:, :end][where[:, :end]]
@@ -73,4 +114,14 @@ class Read:
         if read and len(self._shown) == len(shown) and torch.equal(self._shown[:, : shown.shape[1]], shown[:, :read]):
             return
         self._shown = shown[:, :0]
-        self._pasts = [Past() for _ in self._network.blocks]
+        self._caches = [KVCache() for _ in self._network.blocks]
+
+
+Reader = PlainReader | CachedReader | CachedBlockReader
+
+
+def reader_for(denoiser: Denoiser | Network, cached: bool, halves: Halves | None) -> Reader:
+    """By what the network remembers: whole rows, or what it has read of them."""
+    if cached and isinstance(denoiser, Transformer) and (denoiser.causal or denoiser.block):
+        return CachedReader(denoiser) if denoiser.causal else CachedBlockReader(denoiser)
+    return PlainReader(denoiser, cached, halves)

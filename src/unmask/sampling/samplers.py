@@ -131,7 +131,7 @@ SAMPLERS: dict[str, Sampler] = {
 }
 
 
-def find(name: str) -> Sampler:
+def find_sampler(name: str) -> Sampler:
     """By name, or one line with the nearest."""
     if name not in SAMPLERS:
         fail(
@@ -145,7 +145,7 @@ def find(name: str) -> Sampler:
 
 def options_of(sampler: str, given: Iterable[str]) -> dict[str, Any]:
     """`name=value` words as the sampler's options, each of the kind of its default."""
-    known, found = find(sampler).options, {}
+    known, found = find_sampler(sampler).options, {}
     for word in given:
         name, separator, value = word.partition("=")
         require(
@@ -182,7 +182,7 @@ def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sa
 
 def check(name: str, process: Process, predict: Predictor, options: dict[str, Any]) -> Sampler:
     """The sampler, if it is defined for this process and network, with these options."""
-    sampler = find(name)
+    sampler = find_sampler(name)
     family = predict.family
     require(
         family in sampler.families,

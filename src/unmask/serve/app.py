@@ -17,7 +17,7 @@ from unmask import __version__
 
 from ..run import Model
 from . import completions, errors, studio_api
-from .batcher import StoppedError
+from .batcher import ServerStoppedError
 from .engine import BusyError, Engine, Limits
 from .guard import Guard, checked
 from .metrics import Metrics
@@ -49,7 +49,7 @@ def application(
     """A server of these models. hosts: the names under which it may be called (any, unless given)."""
     limits, key = limits or Limits(), checked(key)
     metrics = Metrics()
-    served = {name: Served(name, Engine(model, limits, metrics.told(name))) for name, model in models.items()}
+    served = {name: Served(name, Engine(model, limits, metrics.call_observer(name))) for name, model in models.items()}
     metrics.watch(served)
 
     @asynccontextmanager
@@ -106,10 +106,10 @@ def _add_errors(app: FastAPI) -> None:
 
     async def wrong(_: Request, mistake: Exception) -> JSONResponse:
         headers = {"Retry-After": str(mistake.seconds)} if isinstance(mistake, BusyError) else None
-        status, document = errors.told(mistake)
+        status, document = errors.response(mistake)
         return JSONResponse(document, status, headers)
 
-    for kind in (ValueError, UnknownModelError, BusyError, StoppedError):
+    for kind in (ValueError, UnknownModelError, BusyError, ServerStoppedError):
         app.add_exception_handler(kind, wrong)
 
     @app.exception_handler(RequestValidationError)

@@ -24,7 +24,7 @@ _LAST = 2
 """Seconds that the last network call has when the batcher is closed."""
 
 
-class StoppedError(Exception):
+class ServerStoppedError(Exception):
     """Nothing is computed any more."""
 
     def __init__(self) -> None:
@@ -32,8 +32,8 @@ class StoppedError(Exception):
 
 
 @dataclass
-class _Told:
-    """What a sampler is told when its call is answered."""
+class _Answer:
+    """What a sampler gets when its call is answered."""
 
     done: threading.Event = field(default_factory=threading.Event)
     result: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -47,7 +47,7 @@ class _Call:
     x: Tensor
     t: Tensor
     label: Tensor | None
-    told: _Told = field(default_factory=_Told)
+    answer: _Answer = field(default_factory=_Answer)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _HeadCall:
     """A sampler asks for logits."""
 
     features: Tensor
-    told: _Told = field(default_factory=_Told)
+    answer: _Answer = field(default_factory=_Answer)
 
 
 _C = TypeVar("_C", _Call, _HeadCall)
@@ -64,8 +64,8 @@ _C = TypeVar("_C", _Call, _HeadCall)
 class Batcher:
     """A network for many threads at once; results are those of single calls but for rounding."""
 
-    def __init__(self, network: Network, device: torch.device, rows: int = 64, told: Callable[[int], object] = id):
-        self._network, self._device, self._rows, self._told = network, device, rows, told
+    def __init__(self, network: Network, device: torch.device, rows: int = 64, observe: Callable[[int], object] = id):
+        self._network, self._device, self._rows, self._observe = network, device, rows, observe
         self._replayed = Replayed(network)
         self._ragged = network.ragged
         self._change, self._turn = threading.Condition(), threading.Lock()
@@ -98,28 +98,28 @@ class Batcher:
         return self._network.head(features) if many else self._ask(_HeadCall(features))
 
     def _ask(self, call: _Call | _HeadCall) -> Tensor:
-        told = call.told
+        answer = call.answer
         self._turn.release()
         try:
             with self._change:
                 if self._closed:
-                    raise StoppedError
+                    raise ServerStoppedError
                 self._waiting.append(call)
                 self._change.notify_all()
-            told.done.wait()
+            answer.done.wait()
         finally:
             self._turn.acquire()
-        if told.error is not None:
-            raise told.error
-        return told.result
+        if answer.error is not None:
+            raise answer.error
+        return answer.result
 
     def close(self) -> None:
         """End the thread; whoever still waits for an answer gets none."""
         with self._change:
             self._closed = True
             for call in (*self._waiting, *self._running):
-                call.told.error = StoppedError()
-                call.told.done.set()
+                call.answer.error = ServerStoppedError()
+                call.answer.done.set()
             self._change.notify_all()
         self._thread.join(_LAST)  # a call that takes longer ends with the process
 
@@ -143,16 +143,16 @@ class Batcher:
             if heads:
                 self._answer(heads, self._heads)
             for call in calls:  # all at once: whoever goes on takes the cores that the network computes with
-                call.told.done.set()
+                call.answer.done.set()
 
     def _answer(self, calls: list[_C], compute: Callable[[list[_C]], Iterable[Tensor]]) -> None:
         try:
             with torch.no_grad(), mixed(self._device):
                 for call, result in zip(calls, compute(calls), strict=True):
-                    call.told.result = result
+                    call.answer.result = result
         except BaseException as error:  # whoever asked must hear of it, or would wait for ever
             for call in calls:
-                call.told.error = error
+                call.answer.error = error
 
     def _heads(self, calls: list[_HeadCall]) -> Iterable[Tensor]:
         """They are few: see `_FEW`."""
@@ -161,7 +161,7 @@ class Batcher:
 
     def _features(self, calls: list[_Call]) -> Iterable[Tensor]:
         found = self._of_all(calls)
-        self._told(len(found))
+        self._observe(len(found))
         rows = torch.split(found, [len(call.x) for call in calls])
         return [own[:, : call.x.shape[1]] for own, call in zip(rows, calls, strict=True)]
 

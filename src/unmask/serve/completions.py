@@ -22,11 +22,11 @@ from ..data.vocabulary import BROKEN
 from ..mistakes import require
 from ..run import Sampling
 from ..run.prompt import Prompt, around, ends_in_space
-from ..sampling import find as find_sampler
+from ..sampling import find_sampler
 from .bodies import CompletionBody
 from .errors import Document
 from .gone import streamed, unless_gone
-from .served import Served, find, seed_of
+from .served import Served, find_served, seed_of
 
 _DONE = "data: [DONE]\n\n"
 
@@ -86,7 +86,7 @@ def _begun(stop: str, tail: str) -> int:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """One prompt of a request, with its gap."""
 
     prompt: Prompt
@@ -96,20 +96,20 @@ class Asked:
     """Whether the prompt ends in the space that the completion begins with."""
 
 
-def prompts_of(body: CompletionBody, served: Served) -> list[Asked]:
+def prompts_of(body: CompletionBody, served: Served) -> list[CompletionRequest]:
     """The prompts, none of which is read before it is known that they are not too many."""
     served.check_text()
     given: Any = body.prompt if isinstance(body.prompt, list) and body.prompt else [body.prompt]
     if isinstance(given[0], int):
         given = [given]
     served.check(samples=body.n * len(given), tokens=body.max_tokens, steps=body.steps)
-    found = [_asked(one, body, served) for one in given]
+    found = [_request(one, body, served) for one in given]
     for asked in found:
         served.check(tokens=len(asked.prompt.tokens))
     return found
 
 
-def _asked(given: str | list[int], body: CompletionBody, served: Served) -> Asked:
+def _request(given: str | list[int], body: CompletionBody, served: Served) -> CompletionRequest:
     vocabulary = served.model.vocabulary
     if isinstance(given, str):
         text, drop_space = given, ends_in_space(given, vocabulary)
@@ -117,7 +117,8 @@ def _asked(given: str | list[int], body: CompletionBody, served: Served) -> Aske
         good = all(0 <= token < vocabulary.size for token in given)
         require(good, "no such token", got="one outside", allowed=f"0..{vocabulary.size - 1}", do="send text")
         text, drop_space = vocabulary.decode(given) if body.echo else "", False
-    return Asked(around(given, body.max_tokens, body.suffix or "", vocabulary), text if body.echo else "", drop_space)
+    tokens = around(given, body.max_tokens, body.suffix or "", vocabulary)
+    return CompletionRequest(tokens, text if body.echo else "", drop_space)
 
 
 def router(models: dict[str, Served]) -> APIRouter:
@@ -132,12 +133,12 @@ def router(models: dict[str, Served]) -> APIRouter:
     @routes.get("/models/{name:path}")
     def one_model(name: str) -> dict[str, Any]:
         """One of them."""
-        return _model(find(models, name).name)
+        return _model(find_served(models, name).name)
 
     @routes.post("/completions", response_model=None)
     async def completions(body: CompletionBody, request: Request) -> Response:
         """Continue a prompt, or fill the gap between a prompt and a suffix."""
-        served = find(models, body.model)
+        served = find_served(models, body.model)
         prompts = await run_in_threadpool(prompts_of, body, served)  # to read a long text takes a while
         answer = _Answer(body, served, prompts)
         if body.stream:
@@ -162,7 +163,7 @@ def _failed(document: Document) -> str:
 class _Answer:
     """The choices of one request: those of one prompt are sampled together."""
 
-    def __init__(self, body: CompletionBody, served: Served, prompts: list[Asked]):
+    def __init__(self, body: CompletionBody, served: Served, prompts: list[CompletionRequest]):
         self.body, self.served, self.prompts = body, served, prompts
         self.seed = seed_of(body)
         self.head = {

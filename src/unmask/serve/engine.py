@@ -14,7 +14,7 @@ from torch import Tensor
 from ..networks import Halves
 from ..run import Model, Sampling
 from ..sampling import Frame
-from .batcher import Batcher, StoppedError
+from .batcher import Batcher, ServerStoppedError
 
 _T = TypeVar("_T")
 _END: object = object()
@@ -48,7 +48,7 @@ class BusyError(Exception):
         self.seconds = seconds
 
 
-class CancelledError(Exception):
+class RequestCancelledError(Exception):
     """Nobody waits for the result any more."""
 
 
@@ -65,7 +65,7 @@ class _Client:
             self.loop.call_soon_threadsafe(self.items.put_nowait, item)
 
     def cut_off(self) -> None:
-        self.say(StoppedError())
+        self.say(ServerStoppedError())
         self.gone.set()
 
 
@@ -78,7 +78,7 @@ class _Wanted:
 
     def features(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
         if self.gone.is_set():
-            raise CancelledError
+            raise RequestCancelledError
         return self.batcher.features(x, t, label)
 
     def head(self, features: Tensor) -> Tensor:
@@ -88,9 +88,9 @@ class _Wanted:
 class Engine:
     """Runs the jobs of one model; those that run at the same time share network calls."""
 
-    def __init__(self, model: Model, limits: Limits, told: Callable[[int], object] = id):
+    def __init__(self, model: Model, limits: Limits, observe: Callable[[int], object] = id):
         self.model, self.limits = model, limits
-        self._batcher = Batcher(model.network, model.device, limits.rows, told)
+        self._batcher = Batcher(model.network, model.device, limits.rows, observe)
         self._pool = ThreadPoolExecutor(limits.jobs, thread_name_prefix="job")
         self._lock = threading.Lock()
         self._clients: set[_Client] = set()
@@ -153,7 +153,7 @@ class Engine:
     def _begin(self, job: Callable[[], None], client: _Client) -> Future[None]:
         with self._lock:
             if self._stopped:
-                raise StoppedError
+                raise ServerStoppedError
             if self.pending >= self.limits.jobs + self.limits.queue:
                 raise BusyError(max(1, math.ceil(self.waiting * self._usual / self.limits.jobs)))
             future = self._pool.submit(job)

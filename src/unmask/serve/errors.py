@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..data.vocabulary import shortened
-from .batcher import StoppedError
+from .batcher import ServerStoppedError
 from .engine import BusyError
 from .served import UnknownModelError
 
@@ -17,14 +17,14 @@ def error(message: str, kind: str = "invalid_request_error", code: str | None = 
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def told(mistake: Exception) -> tuple[int, Document]:
+def response(mistake: Exception) -> tuple[int, Document]:
     """The status and the document for whatever a request may run into."""
     match mistake:
         case UnknownModelError():
             return 404, error(str(mistake), code="model_not_found")
         case BusyError():
             return 429, error(str(mistake), "rate_limit_error", "queue_full")
-        case StoppedError():
+        case ServerStoppedError():
             return 503, error(str(mistake), "server_error", "stopped")
         case ValueError():
             return 400, error(str(mistake))
@@ -61,7 +61,7 @@ def missed(status: int, method: str, path: str) -> str:
 
 def _said(one: Any) -> str:
     """Of one field: what was got and what is allowed."""
-    place, allowed = _place(one["loc"][1:]), one["msg"].replace("Input should be ", "allowed is ", 1)
+    place, allowed = _place(one["loc"][1:]), one["msg"].replace("Input should be ", "allowed: ", 1)
     match one["type"]:
         case "extra_forbidden":
             return f"{place}: there is no such field"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from .errors import Document, told
+from .errors import Document, response
 
 _T = TypeVar("_T")
 _LOOK = 0.2
@@ -46,7 +46,7 @@ async def streamed(request: Request, events: AsyncGenerator[str], failed: Callab
                 async for event in events:
                     yield event
             except Exception as mistake:
-                status, document = told(mistake)
+                status, document = response(mistake)
                 if status == 500:
                     logging.getLogger(__name__).exception("a stream has failed")
                 yield failed(document)

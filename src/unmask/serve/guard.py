@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ..mistakes import require
-from .batcher import StoppedError
-from .errors import Document, error, told
+from .batcher import ServerStoppedError
+from .errors import Document, error, response
 from .metrics import Metrics
 
 Message = MutableMapping[str, Any]
@@ -57,7 +57,7 @@ class Guard:
             await self._checked(scope, receive, counted)
         except asyncio.CancelledError:  # only a server that ends cancels what has come so far
             if not status:
-                await _answer(counted, *told(StoppedError()))
+                await _answer(counted, *response(ServerStoppedError()))
         finally:
             path = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(path, str(status)).inc()
@@ -108,7 +108,7 @@ class Guard:
         return scheme.lower() == b"bearer" and secrets.compare_digest(given.strip(), self._key.encode())
 
     async def _refuse(self, send: Send) -> None:
-        await _answer(send, 413, error(f"the body is too large: allowed is {self._largest:,} bytes"))
+        await _answer(send, 413, error(f"the body is too large; allowed: at most {self._largest:,} bytes"))
 
 
 async def _answer(send: Send, status: int, document: Document) -> None:

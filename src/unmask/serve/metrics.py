@@ -25,7 +25,7 @@ class Metrics:
             "unmask_network_call_rows", "Rows of a network call", ["model"], buckets=_ROWS, registry=self._registry
         )
 
-    def told(self, model: str) -> Callable[[int], None]:
+    def call_observer(self, model: str) -> Callable[[int], None]:
         """Takes the rows of each network call of a model."""
         return partial(_observe, self._rows.labels(model))
 

@@ -125,10 +125,10 @@ class Served:
         return row.expand(count, *row.shape).clone()
 
 
-def find(models: dict[str, Served], name: str) -> Served:
+def find_served(models: dict[str, Served], name: str) -> Served:
     """A model by its name."""
     if name not in models:
-        raise UnknownModelError(f"no such model: got {name!r}, allowed is {', '.join(models)}; see /v1/models")
+        raise UnknownModelError(f"no such model: got {name!r}, allowed: {', '.join(models)}; see /v1/models")
     return models[name]
 
 

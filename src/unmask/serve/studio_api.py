@@ -20,7 +20,7 @@ from ..run.scored import scored
 from ..sampling import Frame, Predictor
 from .bodies import AlternativesBody, ScoreBody, TextBody, TokensBody, TrajectoryBody
 from .gone import streamed, unless_gone
-from .served import Served, find, seed_of
+from .served import Served, find_served, seed_of
 
 
 def router(models: dict[str, Served]) -> APIRouter:
@@ -50,13 +50,13 @@ def router(models: dict[str, Served]) -> APIRouter:
     @routes.post("/trajectory", response_model=None)
     async def trajectory(body: TrajectoryBody, request: Request) -> Response:
         """Fill the gaps, an event for every step (server-sent events)."""
-        served = find(models, body.model)
+        served = find_served(models, body.model)
         return await streamed(request, _events(body, served), partial(_event, "error"))
 
     @routes.post("/alternatives", response_model=None)
     async def alternatives(body: AlternativesBody, request: Request) -> Response:
         """The most probable tokens at a place, seen from everything else that is given."""
-        served = find(models, body.model)
+        served = find_served(models, body.model)
         good = body.place < len(body.tokens)
         require(good, "no such place", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="name one of them")
         served.check(tokens=len(body.tokens))
@@ -82,7 +82,7 @@ def router(models: dict[str, Served]) -> APIRouter:
 
 
 def _of_text(models: dict[str, Served], name: str) -> Served:
-    served = find(models, name)
+    served = find_served(models, name)
     served.check_text()
     return served
 

@@ -2,10 +2,10 @@
 
 from .average import Average
 from .checkpoint import Snapshot
-from .drawn import Drawn, OwnBound
+from .estimator_method import EstimatorMethod, OwnBound
 from .genmd4 import GenMD4, GenMD4Config
 from .loop import Bits, Report, Trainer, TrainingConfig
-from .loss import Loss, charge_chunks, masked_loss
+from .loss import Loss, masked_loss, nelbo_in_chunks
 from .md4 import MD4, MD4Config
 from .method import Method, Needs
 from .optimizer import OptimizerConfig, Optimizers, build_optimizer
@@ -15,7 +15,7 @@ __all__ = [
     "MD4",
     "Average",
     "Bits",
-    "Drawn",
+    "EstimatorMethod",
     "GenMD4",
     "GenMD4Config",
     "Loss",
@@ -31,7 +31,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "build_optimizer",
-    "charge_chunks",
     "masked_loss",
+    "nelbo_in_chunks",
     "rate_factor",
 ]

@@ -14,7 +14,7 @@ from .world import World
 
 
 @dataclass(frozen=True)
-class Fed:
+class DeviceBatch:
     """A batch on the device."""
 
     x_0: Tensor
@@ -43,13 +43,13 @@ class Feed:
         self._reader = ThreadPoolExecutor(1, "unmask-feed")
         self._ahead: tuple[int, Future[_Host]] | None = None
 
-    def batch(self, step: int) -> Fed:
+    def batch(self, step: int) -> DeviceBatch:
         """The batch of a step; the next one is read meanwhile."""
         ready = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else None
         host = self._read(step) if ready is None else ready.result()
         self._ahead = step + 1, self._reader.submit(self._read, step + 1)
         x_0, valid, label = (None if t is None else t.to(self.device, non_blocking=True) for t in host.tensors)
-        return Fed(x_0, valid, label, host.rows, host.tokens)  # type: ignore[arg-type]  # tokens are never None
+        return DeviceBatch(x_0, valid, label, host.rows, host.tokens)  # type: ignore[arg-type]  # tokens are never None
 
     def _read(self, step: int) -> _Host:
         world = self.world

@@ -105,7 +105,7 @@ class GenMD4(Method):
         estimator = self._masks(self._process(w), spread_of(strata or len(x_0)))
         losses, log_q, weighed = [], [], []
         for draw in estimator.draw_pair(x_0, streams, valid=valid, strata=strata):
-            loss = self._charge(x_0, draw, estimator, self.network.draw_dropout(streams), label, (w,))
+            loss = self._nelbo(x_0, draw, estimator, self.network.draw_dropout(streams), label, (w,))
             losses.append(loss)
             log_q.append(estimator.log_q(x_0, draw, valid, times=self.network.sees_time))
             weighed.append(loss.nelbo.total * _relative(draw.weight))

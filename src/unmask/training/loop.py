@@ -24,8 +24,8 @@ from ..mistakes import require
 from ..sampling import Predictor, blank, sample
 from . import checkpoint
 from .average import Average
-from .feed import Fed, Feed
-from .loss import charge_chunks
+from .feed import DeviceBatch, Feed
+from .loss import nelbo_in_chunks
 from .method import Method
 from .optimizer import OptimizerConfig, build_optimizer
 from .rate import RateConfig, rate_factor
@@ -292,7 +292,7 @@ class Trainer:
         seconds = self._clock - start
         return Report(launched.step, loss, launched.tokens, seconds, norm, launched.rate, stop_asked=asked > 0)
 
-    def _loss(self, batch: Fed, part: slice, step: int) -> Tensor:
+    def _loss(self, batch: DeviceBatch, part: slice, step: int) -> Tensor:
         """The summed loss of a micro-batch, nats."""
         config = self.config
         x_0, valid, label = (None if t is None else t[part] for t in (batch.x_0, batch.valid, batch.label))
@@ -342,7 +342,7 @@ class Trainer:
         batches = (Sequences.read(split, part, self.device, labels=network.classes > 0) for part in parts)
         draws, seed = 1 if estimator.exact else 4, self.config.seed ^ 1  # another seed than training's
         return Scores.joined(
-            score(network, batches, estimator, draws=draws, repeats=2, seed=seed, charge=charge_chunks)
+            score(network, batches, estimator, draws=draws, repeats=2, seed=seed, nelbo_fn=nelbo_in_chunks)
         )
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Draw, Estimator, Nelbo, Rows
+from ..core import Draw, Estimator, Nelbo, Positions
 from ..networks import Network
 
 LOGITS = 1 << 28
@@ -21,7 +21,7 @@ _DENSE = 512
 _ROWS = 128
 """Chunks are multiples of this many rows: matrix units like that better."""
 
-Losses = Callable[[Network, Tensor, Rows, Draw, Estimator], Tensor]
+Losses = Callable[[Network, Tensor, Positions, Draw, Estimator], Tensor]
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ def chunk_size(vocab_size: int) -> int:
     return max(1, LOGITS // vocab_size)
 
 
-def head_losses(network: Network, hidden: Tensor, rows: Rows, draw: Draw, estimator: Estimator) -> Tensor:
+def head_losses(network: Network, hidden: Tensor, positions: Positions, draw: Draw, estimator: Estimator) -> Tensor:
     """What each of these positions costs [R], from their features [R, D]."""
     logits = network.head(hidden)
     if dense(network):  # at visible positions they may be anything, also what times 0 is not 0
-        logits = logits.where(draw.mask.flatten()[rows.index][:, None], 0.0)
-    return estimator.losses(logits, rows, draw)
+        logits = logits.where(draw.mask.flatten()[positions.index][:, None], 0.0)
+    return estimator.losses(logits, positions, draw)
 
 
 def masked_loss(
@@ -64,20 +64,20 @@ def masked_loss(
 
     `learned`: tensors besides the network's that the estimator's losses depend on (GenMD4's w).
     """
-    rows, weight, count, size = _charged(x_0, draw, network, chunk)
+    positions, weight, count, size = _masked_positions(x_0, draw, network, chunk)
     hidden = features.flatten(0, -2)
-    if len(rows.index) != len(hidden) or not dense(network):
-        hidden = hidden.index_select(0, rows.index)
+    if len(positions.index) != len(hidden) or not dense(network):
+        hidden = hidden.index_select(0, positions.index)
     parts = [slice(start, start + size) for start in range(0, len(hidden), size)]
 
     def part_losses(hidden: Tensor, part: slice) -> Tensor:
-        return losses(network, hidden, rows.part(part), draw, estimator)
+        return losses(network, hidden, positions.part(part), draw, estimator)
 
     tensors = (hidden, *network.head_parameters(), *learned)
     total, values = _ChunkGradients.apply(part_losses, parts, weight, *tensors)  # type: ignore[no-untyped-call]
     ends = draw.control + draw.reconstruction + draw.prior
     empty = values.new_zeros(x_0.numel())
-    laid_out = empty.index_copy(0, rows.index[:count], (weight * values)[:count]).view(len(x_0), -1)
+    laid_out = empty.index_copy(0, positions.index[:count], (weight * values)[:count]).view(len(x_0), -1)
     diffusion = laid_out.sum(1).detach() + draw.control.detach()
     nelbo = Nelbo(diffusion, draw.reconstruction.detach(), draw.prior.detach())
     return Loss(total + ends.sum(), nelbo)
@@ -93,26 +93,28 @@ def constant_shape(network: Network, draw: Draw) -> bool:
     return dense(network) or draw.count is not None
 
 
-def _charged(x_0: Tensor, draw: Draw, network: Network, chunk: int | None) -> tuple[Rows, Tensor, int, int]:
+def _masked_positions(
+    x_0: Tensor, draw: Draw, network: Network, chunk: int | None
+) -> tuple[Positions, Tensor, int, int]:
     """The positions to charge, padded to whole chunks; their weights; how many they are; the size of a chunk."""
     most, everywhere = chunk_size(network.vocab_size), dense(network)
     if everywhere:
-        rows, count = Rows.every(x_0), x_0.numel()
+        positions, count = Positions.every(x_0), x_0.numel()
         size = chunk or (count if count <= most else _even(count, most))
     else:
-        rows = Rows.of(x_0, draw.mask, draw.count)
-        count = len(rows.index)
+        positions = Positions.of(x_0, draw.mask, draw.count)
+        count = len(positions.index)
         size = chunk or _even(count if draw.count is not None else x_0.numel(), most)
-    rows = rows.padded(-(-count // size) * size)
-    weight = draw.weight.index_select(0, rows.sequence)
+    positions = positions.padded(-(-count // size) * size)
+    weight = draw.weight.index_select(0, positions.sequence)
     if everywhere:
-        weight = weight * draw.mask.flatten()[rows.index]
+        weight = weight * draw.mask.flatten()[positions.index]
     weight[count:] = 0  # what was added to fill the last chunk
-    return rows, weight, count, size
+    return positions, weight, count, size
 
 
 def _even(count: int, most: int) -> int:
-    """The size of equal chunks that hold `count` rows, at most about `most` each."""
+    """The size of equal chunks that hold `count` positions, at most about `most` each."""
     chunks = max(1, -(-count // most))
     return max(_ROWS, -(-count // (chunks * _ROWS)) * _ROWS)
 
@@ -161,7 +163,7 @@ class _ChunkGradients(torch.autograd.Function):
         return None, None, None, *(torch._foreach_mul([t], total.to(t.dtype))[0] for t in ctx.saved_tensors)
 
 
-def charge_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:
+def nelbo_in_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:
     """For `estimate_nelbo`: charge a draw to a network without logits at every position."""
-    features = network.features(estimator.shown(x_0, draw), draw.t, label)
+    features = network.features(estimator.network_input(x_0, draw), draw.t, label)
     return masked_loss(network, features, x_0, draw, estimator).nelbo

@@ -93,7 +93,7 @@ class Method(nn.Module, ABC):
     def _total(self, x_0: Tensor, draw: Draw, estimator: Estimator, dropout: Dropout, label: Tensor | None) -> Tensor:
         """The bound of a draw, summed: all that a method needs which learns nothing but its network."""
         if not (self._recording and constant_shape(self.network, draw)):
-            return self._charge(x_0, draw, estimator, dropout, label).total
+            return self._nelbo(x_0, draw, estimator, dropout, label).total
         if self._recorded is None:
 
             def diffusion(
@@ -101,13 +101,13 @@ class Method(nn.Module, ABC):
             ) -> Tensor:
                 none = torch.zeros_like(weight)
                 same = replace(draw, t=t, mask=mask, weight=weight, control=none, reconstruction=none, prior=none)
-                return self._charge(x_0, same, estimator, dropout, label).total
+                return self._nelbo(x_0, same, estimator, dropout, label).total
 
             self._recorded = Recorded(diffusion, list(self.parameters()), self._accumulates)
         ends = (draw.control + draw.reconstruction + draw.prior).sum()
         return self._recorded(x_0, draw.t, draw.mask, draw.weight, label, *dropout) + ends
 
-    def _charge(
+    def _nelbo(
         self,
         x_0: Tensor,
         draw: Draw,
@@ -118,6 +118,6 @@ class Method(nn.Module, ABC):
     ) -> Loss:
         """The bound of a draw. `learned`: what its losses depend on besides the network."""
         t = draw.t.float()  # as a network sees it: one shape and one kind of number for the compiled one
-        features = self._features(estimator.shown(x_0, draw), t, label, dropout)
+        features = self._features(estimator.network_input(x_0, draw), t, label, dropout)
         losses = head_losses if learned else self._losses
         return masked_loss(self.network, features, x_0, draw, estimator, learned=learned, losses=losses)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..core import Around, Draw, Estimator, KLaw, Rows, Streams, UniformK, cross_entropy
+from ..core import Draw, Estimator, EstimatorWrapper, KLaw, Positions, Streams, UniformK, cross_entropy
 from ..core.estimator import count_valid
 from ..core.objective import TokenDraw
 
 
 @dataclass(frozen=True)
-class AtEachK(Around):
+class AtEachK(EstimatorWrapper):
     """What the bound charges where k tokens are masked, N/k, however often that k is drawn."""
 
     law: KLaw
@@ -24,7 +24,7 @@ class AtEachK(Around):
 
 
 @dataclass(frozen=True)
-class Plain(Around):
+class Plain(EstimatorWrapper):
     """The cross-entropy of each masked token, twice: a batch weighs as under the bound where half of it is masked.
 
     The best denoiser stays the same as long as weights depend on what it sees. Where tokens have schedules of their
@@ -40,9 +40,9 @@ class Plain(Around):
         bound = draw.weight / draw.t if isinstance(draw, TokenDraw) else draw.weight  # whose rates are w/t
         return replace(draw, weight=2 * share * bound)
 
-    def losses(self, logits: Tensor, rows: Rows, draw: Draw) -> Tensor:
+    def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
         del draw
-        return cross_entropy(logits, rows)
+        return cross_entropy(logits, positions)
 
 
 def elbo(estimator: Estimator, law: KLaw) -> Estimator:

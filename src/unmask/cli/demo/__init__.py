@@ -15,7 +15,7 @@ from unmask.run.places import shipped
 from .. import train
 from ..machine import print_json
 from . import digits, exactness, training, writing
-from .stage import Stage, StoppedError
+from .stage import DemoStoppedError, Stage
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
         stage.console.rule(f"{number}. {part.heading}", align="left")
         try:
             figures[name] = part.run(stage)
-        except StoppedError:
+        except DemoStoppedError:
             return train.STOPPED
         stage.console.print()
     _name_next(stage, there)

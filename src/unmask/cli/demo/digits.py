@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from rich.text import Text
 
-from unmask.files import written_whole
+from unmask.files import atomic_write
 from unmask.run import Sampling, load
-from unmask.run.previews import grid_of, png
+from unmask.run.previews import image_grid, png
 
 from .stage import Stage
 
@@ -32,8 +32,8 @@ def draw(stage: Stage) -> dict[str, Any]:
     pictures = np.stack(rows)
     stage.console.print(side_by_side(pictures, stage.console.encoding.startswith("utf")))
     path: Path = stage.out / "digits.png"
-    with written_whole(path) as file:
-        file.write(png(grid_of(pictures)))
+    with atomic_write(path) as file:
+        file.write(png(image_grid(pictures)))
     stage.console.print(f"asked for {', '.join(map(str, labels))}; the picture: {path}", soft_wrap=True)
     return {"labels": labels, "picture": str(path)}
 

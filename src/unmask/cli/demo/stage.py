@@ -15,7 +15,7 @@ _SHOWN = (0.25, 0.5, 0.75)
 """Where there is no terminal, the state is printed when this much is revealed."""
 
 
-class StoppedError(Exception):
+class DemoStoppedError(Exception):
     """The user has stopped the demo."""
 
 

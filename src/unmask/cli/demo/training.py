@@ -9,14 +9,14 @@ from rich.table import Table
 from unmask.data import Dataset, Plan, prepare
 from unmask.evaluation import NGram
 from unmask.networks import TransformerConfig
-from unmask.run import Run, RunConfig, load, started
+from unmask.run import Run, RunConfig, finetuning_config, load
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.places import shipped_model
 from unmask.training import MD4Config, OptimizerConfig, RateConfig, TrainingConfig
 
 from .. import data as data_command
 from .. import train
-from .stage import Stage, StoppedError
+from .stage import DemoStoppedError, Stage
 
 _LENGTH = 64
 _MEASURED = 128
@@ -66,7 +66,7 @@ def _go_on(stage: Stage) -> tuple[list[Row], Path]:
     vocabulary = data_command.vocabulary_of("demo")
     # A letter is enough: what is held out must be one sequence of the model at least.
     prepare(Plan(str(stage.text), vocabulary=vocabulary, length=_LENGTH, valid=0.2, test=0.0), data)
-    config = started("demo", str(data))
+    config = finetuning_config("demo", str(data))
     how = replace(config.training, steps=min(stage.steps, 200), seed=stage.seed, validation_sequences=16, preview=0)
     _train(replace(config, training=how, length=None), run, stage)
     before = evaluate(replace(shipped_model("demo"), below=stage.out), _wanted(str(data)))
@@ -76,7 +76,7 @@ def _go_on(stage: Stage) -> tuple[list[Row], Path]:
 def _train(config: RunConfig, run: Path, stage: Stage) -> None:
     stage.console.print(train.describe(config, (_LENGTH,)), soft_wrap=True)
     if train.train_shown(config, run, (), stage.console) is not None:
-        raise StoppedError
+        raise DemoStoppedError
 
 
 def _wanted(data: str | None = None) -> Evaluation:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...files import digest, written_whole
+from ...files import atomic_write, digest
 from ...mistakes import extra, fail
 from .. import files
 from .images import CIFAR10_MD5, CIFAR10_URL, cifar10, mnist
@@ -35,7 +35,7 @@ def text8(path: Path | None, cache: Path, md5: str = TEXT8_MD5, sizes: dict[str,
     plain = path
     if files.is_compressed(path):
         plain = cache / "text8"
-        with files.readable(path) as packed, written_whole(plain) as out:
+        with files.readable(path) as packed, atomic_write(plain) as out:
             shutil.copyfileobj(packed, out)
     if (got := digest(plain, "md5")) != md5:
         fail(

@@ -91,7 +91,7 @@ export class Settings {
   body() {
     const given = (input) => (input.value.trim() === "" || input.disabled ? undefined : Number(input.value));
     if (given(this.seed) > Number.MAX_SAFE_INTEGER) {
-      throw new Refused(`this seed is too large for a browser: got ${this.seed.value}, allowed is at most ${Number.MAX_SAFE_INTEGER}; ask the API for it`);
+      throw new Refused(`this seed is too large for a browser: got ${this.seed.value}, allowed: at most ${Number.MAX_SAFE_INTEGER}; ask the API for it`);
     }
     return {
       model: this.model.id,

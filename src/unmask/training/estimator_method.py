@@ -9,7 +9,7 @@ from ..networks import Network
 from .method import Method
 
 
-class Drawn(Method):
+class EstimatorMethod(Method):
     """Trains a network on an estimator's draws."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Drawn(Method):
             super().record(accumulates)
 
 
-class OwnBound(Drawn):
+class OwnBound(EstimatorMethod):
     """One that is not bounded in MD4's way: the bound it has stands where the default is asked for, and no other can be
     asked for.
     """

@@ -8,7 +8,7 @@ import torch
 
 from unmask.evaluation import Judge, NGram, extractor, find_checker, frechet
 from unmask.evaluation.inception import Inception, legacy_resize, load_inception
-from unmask.evaluation.yardsticks import (
+from unmask.evaluation.sample_metrics import (
     Samples,
     checked_by,
     distances_by,
@@ -150,8 +150,8 @@ def test_fid_is_called_so_with_inception_only(weights):
 
 
 def test_features_of_your_own():
-    found = extractor("tests.evaluation.test_yardsticks:brightness")
-    assert found.name == "tests.evaluation.test_yardsticks:brightness"
+    found = extractor("tests.evaluation.test_sample_metrics:brightness")
+    assert found.name == "tests.evaluation.test_sample_metrics:brightness"
     assert found.of(np.full((2, 3, 3), 7, dtype=np.uint8)).tolist() == [[7.0], [7.0]]
 
 
@@ -206,7 +206,7 @@ def test_what_is_no_number_is_left_out():
 
 
 def test_unknown_checker():
-    with pytest.raises(ValueError, match="unknown checker: got chess, allowed is brackets, sudoku, smiles"):
+    with pytest.raises(ValueError, match="unknown checker: got chess, allowed: brackets, sudoku, smiles"):
         find_checker("chess")
 
 

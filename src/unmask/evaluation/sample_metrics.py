@@ -62,7 +62,7 @@ class Value:
         return cls(math.nan if value is None else value, document["low"], document["high"])
 
 
-Yardstick = Callable[[Samples], dict[str, Value]]
+SampleMetric = Callable[[Samples], dict[str, Value]]
 """Judges a set of samples."""
 
 
@@ -114,7 +114,7 @@ def with_intervals(
     return {name: kind(value, error, len(samples)) for (name, kind), value, error in found}
 
 
-def frequencies_near(tokens: Ids, vocab_size: int) -> Yardstick:
+def frequencies_near(tokens: Ids, vocab_size: int) -> SampleMetric:
     """Distance of the tokens' frequencies from those of real tokens, ½ Σ |p − q|: 0 the same, 1 none in common.
 
     Its interval is too wide, by a third or so, where the frequencies are all but the same: |p − q| has a kink there.
@@ -127,7 +127,7 @@ def frequencies_near(tokens: Ids, vocab_size: int) -> Yardstick:
     return lambda samples: with_intervals({"frequencies off by": share}, apart, samples.tokens)
 
 
-def under_ngram(model: NGram) -> Yardstick:
+def under_ngram(model: NGram) -> SampleMetric:
     """Perplexity per token under a model of counts: needs no network, sees only short order."""
 
     def judge(samples: Samples) -> dict[str, Value]:
@@ -139,7 +139,7 @@ def under_ngram(model: NGram) -> Yardstick:
     return judge
 
 
-def under_judge(judge: Judge) -> Yardstick:
+def under_judge(judge: Judge) -> SampleMetric:
     """Generative perplexity: of the texts under a language model, per token of that model."""
 
     def perplexities(samples: Samples) -> dict[str, Value]:
@@ -149,7 +149,7 @@ def under_judge(judge: Judge) -> Yardstick:
     return perplexities
 
 
-def mauve_by(judge: Judge, data: Samples) -> Yardstick:
+def mauve_by(judge: Judge, data: Samples) -> SampleMetric:
     """MAUVE against real texts with the judge's features; its interval is the spread over five clusterings."""
     real = judge.features(data.texts)
 
@@ -160,7 +160,7 @@ def mauve_by(judge: Judge, data: Samples) -> Yardstick:
     return area
 
 
-def distances_by(extractor: Extractor, data: Samples) -> Yardstick:
+def distances_by(extractor: Extractor, data: Samples) -> SampleMetric:
     """How far pictures are from real ones."""
     real = _features(extractor, data)
     frechet_name, kernel_name = extractor.distances
@@ -182,7 +182,7 @@ def _features(extractor: Extractor, samples: Samples) -> Features:
     return extractor.of(np.stack(samples.tokens).astype(np.uint8))
 
 
-def checked_by(checker: Checker, known: Iterable[str]) -> Yardstick:
+def checked_by(checker: Checker, known: Iterable[str]) -> SampleMetric:
     """Shares of valid samples, of different ones among them, and of new ones among those."""
     seen = set(known)
 
@@ -194,7 +194,7 @@ def checked_by(checker: Checker, known: Iterable[str]) -> Yardstick:
     return shares
 
 
-def judged(samples: Samples, yardsticks: Sequence[Yardstick]) -> dict[str, Value]:
+def judged(samples: Samples, metrics: Sequence[SampleMetric]) -> dict[str, Value]:
     """By all of them; what is not a number (no valid sample, say) is left out."""
-    found = [pair for yardstick in yardsticks for pair in yardstick(samples).items()]
+    found = [pair for metric in metrics for pair in metric(samples).items()]
     return {name: value for name, value in found if math.isfinite(value.value)}

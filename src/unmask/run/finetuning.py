@@ -5,7 +5,7 @@ from dataclasses import replace
 from ..data import Dataset
 from ..training import OptimizerConfig, RateConfig, TrainingConfig
 from .config import RunConfig
-from .places import find
+from .places import find_model
 
 _GENTLE = TrainingConfig(
     steps=500,
@@ -19,8 +19,8 @@ _GENTLE = TrainingConfig(
 """A few hundred small steps: the model knows most of it already."""
 
 
-def started(model: str, data: str) -> RunConfig:
+def finetuning_config(model: str, data: str) -> RunConfig:
     """A model's network, method and length on other data."""
-    folder = find(model)
+    folder = find_model(model)
     length = None if Dataset(data).manifest.rows else folder.facts.shape[0]  # rows have the length they have
     return replace(folder.config, data=data, training=_GENTLE, start=model, length=length)
