@@ -1,1 +1,1 @@
-"""Measurements: each script writes one JSON file under `results/`; `tables.py` turns those into tables."""
+"""Measurements: each script writes JSON under `results/`; `benchmarks.tables` turns these files into tables."""

@@ -1,4 +1,4 @@
-"""How much noisier the bound is from one jump (Campbell et al.) than from all masked tokens (MD4), on a known law.
+"""How much noisier the bound from one jump (Campbell et al.) is than from all masked tokens (MD4), on a known chain.
 
 python -m benchmarks.campbell_variance
 """
@@ -16,7 +16,7 @@ LENGTHS = (16, 64, 256)
 
 
 def main() -> None:
-    """One evaluation of the exact denoiser per estimate, a sequence of each length."""
+    """Use one evaluation of the exact denoiser per estimate, and one sequence of each length."""
     record, rows = Record("campbell_variance", seed=0), []
     law = MarkovLaw(torch.full((V,), 1 / V, dtype=torch.float64), 0.6 * torch.eye(V, dtype=torch.float64) + 0.1)
     process = Process(Linear(), V)
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _spread(estimator: Estimator, law: MarkovLaw, x: torch.Tensor) -> dict[str, float]:
-    """Nats per sequence."""
+    """Mean, error and variance of the estimates, in nats per sequence."""
     rows, process = x.expand(MANY, -1), estimator.process
     draw = estimator.draw(rows, Streams(1, MANY))
     logits = law.denoiser(process)(process.hide(rows, draw.mask), draw.t)[draw.mask]

@@ -1,9 +1,9 @@
-"""Is a bound a number of bits that can be written? Held-out text as a file, by several numbers of network calls.
+"""Can the bound be reached by a file? Compresses held-out text with several numbers of network calls.
 
     python -m benchmarks.compression demo data/books --sequences 128
 
-The beginning of the test split is compressed and read again with each number of calls per window, and measured by the
-bound beside it. The usual compressors know nothing of English but what the text itself tells them.
+The beginning of the test split is compressed and decompressed with each number of calls per window, and its bound is
+computed for comparison. The usual compressors know nothing about English beyond the text itself.
 """
 
 import argparse
@@ -33,7 +33,7 @@ OTHERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def written(model: Model, name: str, text: bytes, steps: int) -> dict[str, Any]:
-    """There and back."""
+    """Compress, decompress, check that the text is restored, and return the sizes."""
     made = compress(model, name, text, steps=steps)
     if decompress(model, made) != text:
         raise RuntimeError("another text came back")
@@ -43,7 +43,7 @@ def written(model: Model, name: str, text: bytes, steps: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compress, read, compare, record."""
+    """Compress, decompress, compare and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a run or an exported model of running text")
     parser.add_argument("data", help="prepared data with its vocabulary")

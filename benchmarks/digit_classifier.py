@@ -1,4 +1,4 @@
-"""A small classifier of digits, trained in seconds: it reads samples, and its features measure how far they are."""
+"""A small digit classifier, trained in seconds: it classifies samples, and distances are computed from its features."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from torch.nn.functional import cross_entropy
 from unmask.evaluation.distances import Features
 
 Images = NDArray[np.uint8]
-"""[n, H, W]."""
+"""Images [n, H, W]."""
 FEATURES = 32
 _BATCH = 1000
 
 
 class Classifier(nn.Module):
-    """Two strided convolutions, a layer of 32 features, ten classes or as many as there are."""
+    """Two strided convolutions, a layer of 32 features, and an output for each class (ten by default)."""
 
     def __init__(self, shape: tuple[int, ...], classes: int):
         super().__init__()
@@ -29,14 +29,14 @@ class Classifier(nn.Module):
         self.head = nn.Linear(FEATURES, classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features before their rectifier [n, 32], and logits [n, classes], of images in 0..1 [n, H, W]."""
+        """Features before the ReLU [n, 32], and logits [n, classes], of images in 0..1 [n, H, W]."""
         features = self.features(self.body(x[:, None]))
         return features, self.head(features.relu())
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a classifier says about images."""
+    """The features and the predicted classes of images."""
 
     features: Features
     classes: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Reader:
     network: Classifier
     centre: Features | float = 0.0
     scale: float = 1.0
-    """Of the features; the distances change with it."""
+    """Scale of the features; distances depend on it."""
 
     @torch.no_grad()
     def __call__(self, images: Images) -> Read:
@@ -60,7 +60,7 @@ class Reader:
         )
 
     def scaled_to(self, images: Images) -> "Reader":
-        """The same with features whose mean over these images is 0, and whose variance is 1 on average."""
+        """The same reader with features of mean 0 and average variance 1 over these images."""
         plain = Reader(self.network)(images).features
         return Reader(self.network, plain.mean(0), float(1 / np.sqrt(plain.var(0).mean())))
 
@@ -68,7 +68,7 @@ class Reader:
 def trained(
     images: Images, labels: NDArray[np.int64], device: torch.device, *, epochs: int = 3, batch: int = 128, seed: int = 0
 ) -> Reader:
-    """AdamW with one cycle of the rate over a few epochs."""
+    """Train with AdamW and one cycle of the learning rate over a few epochs."""
     torch.manual_seed(seed)
     network = Classifier(images.shape[1:], int(labels.max()) + 1).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.01)

@@ -1,4 +1,4 @@
-"""Network calls needed for ±0.005 bits per token on a trained model: ours against the paper's estimator.
+"""Network calls needed for ±0.005 bits per token on a trained model: our estimators against the paper's.
 
 python -m benchmarks.estimator_efficiency RUN
 """
@@ -23,7 +23,7 @@ TARGET, SEQUENCES, PILOT = 0.005, 64, 48
 
 
 def main(folder: str) -> None:
-    """The variance of one call's estimate of one sequence, from many calls on held-out sequences."""
+    """Measure the variance of a single-call estimate for one sequence, from many calls on held-out sequences."""
     record = Record("estimator_efficiency", seed=0)
     model, config = load(folder), Run.open(folder).config
     train, valid = (

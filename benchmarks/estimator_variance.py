@@ -2,13 +2,13 @@
 
 Two 27-letter Markov chains (random rows; the letter pairs of text8), sequences of 256 letters, 16 evaluations
 of the exact denoiser per estimate. The variance of independent masks at uniform t is formally infinite
-(∫ dt/t), and what is measured of it is a matter of luck; so the reference of the ratios is the paper's own setting, a
-linear schedule shifted by 1e-4, which cuts that integral off. The unshifted rows show what happens without.
+(∫ dt/t), and its measured value is a matter of luck. The reference of the ratios is therefore the paper's own setting,
+a linear schedule shifted by 1e-4, which cuts that integral off. The unshifted rows show what happens without the shift.
 
     python -m benchmarks.estimator_variance
     python -m benchmarks.estimator_variance --tokens
 
-With --tokens the same for GenMD4: the most frequent letter has w = 8, the others 1.
+With --tokens, GenMD4 is measured instead: the most frequent letter has w = 8, the others 1.
 """
 
 import json
@@ -65,7 +65,7 @@ class Options:
 
 
 def chains(seed: int) -> dict[str, MarkovLaw]:
-    """The laws to measure on. Letter pairs were counted on the 90 M training characters of text8."""
+    """The Markov chains to measure on. Letter pairs were counted on the 90 M training characters of text8."""
     pairs = torch.tensor(json.loads((Path(__file__).parent / "text8_bigrams.json").read_text())).double() + 0.5
     return {
         "random rows": MarkovLaw.random(27, seed),
@@ -100,7 +100,7 @@ def estimators(process: Process, law: MarkovLaw, options: Options) -> dict[str, 
 
 
 def token_estimators(law: MarkovLaw) -> dict[str, Estimator]:
-    """Those of GenMD4, the reference first: the paper draws t uniformly, whose variance is infinite as well."""
+    """The estimators for GenMD4, the reference first. The paper draws t uniformly, which also has infinite variance."""
     w = torch.where(law.initial == law.initial.max(), 8.0, 1.0).double()
     process = Process(TokenPolynomial(w), law.vocab_size)
     return {
@@ -126,7 +126,7 @@ def errors(estimator: Estimator, law: MarkovLaw, x_0: Tensor, options: Options) 
 
 
 def measure(law: MarkovLaw, options: Options) -> list[dict[str, Any]]:
-    """One row per estimator; variance is about the truth, so a bias would count as well."""
+    """One row per estimator. The variance is taken around the true value, so it includes any bias."""
     measured = token_estimators(law) if options.tokens else estimators(Process(Linear(), law.vocab_size), law, options)
     x_0 = law.draw(options.length, Streams(options.seed, options.sequences))
     rows: list[dict[str, Any]] = []

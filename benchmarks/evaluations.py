@@ -25,7 +25,7 @@ def split(folder: str, draws: str = "2", repeats: str = "2") -> dict[str, Any]:
 
 
 def questions(folder: str, file: str) -> dict[str, Any]:
-    """Accuracy, continuation only."""
+    """Accuracy with only the continuation hidden."""
     start = time.perf_counter()
     _, found = choices(Run.open(folder), Path(file), Evaluation(), whole=False, draws=16)
     each = (time.perf_counter() - start) / found.questions
@@ -36,7 +36,7 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {"split": split, "choices": qu
 
 
 def main(kind: str, name: str, folder: str, *rest: str) -> None:
-    """Evaluate, and record it with the model's configuration."""
+    """Evaluate, and record the result with the model's configuration."""
     record = Record(f"evaluation_{name}", seed=0)
     record.write(data=name, model=to_json(Run.open(folder).config), result=KINDS[kind](folder, *rest))
 

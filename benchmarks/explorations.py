@@ -1,12 +1,12 @@
-"""What each part of a recipe for text8 does, measured alone: a base, and runs that differ in one thing.
+"""What each part of a recipe for text8 contributes: a base, and runs that differ from it in one thing.
 
     python -m benchmarks.explorations data/bpe16384 runs --seconds 60 --seeds 0 1
     python -m benchmarks.explorations data/bpe16384 runs --only adamw dropout
     python -m benchmarks.explorations data/text8 runs --recipe characters
 
-Every run is one of `benchmarks.text8_speedrun` with a JSON of its own; runs that are there are not trained again. Each
-is compared with the base of its seed, token by token of the same validation text under the same masks: what is hard
-about a text, or about a mask, cancels, so differences are known better than the bits of either.
+Every run is a run of `benchmarks.text8_speedrun` with its own JSON; existing runs are not trained again. Each is
+compared with the base of its seed, token by token on the same validation text under the same masks. The difficulty of a
+text or of a mask cancels, so the differences are known more precisely than the bits of either run.
 """
 
 import argparse
@@ -27,31 +27,31 @@ from . import text8_speedrun
 from .record import Record, plainly
 
 DRAWS = 4
-"""Masks of a sequence, spread together; two such groups."""
+"""Masks per sequence that are spread out together; there are two such groups."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing that is done in another way."""
+    """One change to the base."""
 
     about: str
     flags: str = ""
-    """That come after the shared ones."""
+    """Flags that are added after the shared ones."""
     without: str = ""
-    """A shared one that is left out."""
+    """A shared flag that is left out."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is changed, and how."""
+    """A base and the changes to it."""
 
     shared: str
-    """Flags of all its runs."""
+    """Flags of all runs."""
     trials: dict[str, Trial]
-    """By name, the base first."""
+    """Trials by name, the base first."""
 
     def flags(self, trial: str) -> list[str]:
-        """Those of one run."""
+        """The flags of one run."""
         tried = self.trials[trial]
         return [word for word in self.shared.split() if word != tried.without] + shlex.split(tried.flags)
 
@@ -102,35 +102,35 @@ RECIPES = {
 
 @dataclass(frozen=True)
 class Budget:
-    """What every run of a comparison has alike."""
+    """What all runs of a comparison share."""
 
     recipe: str
     data: str
     root: Path
-    """Where the runs are kept."""
+    """The folder for the runs."""
     seconds: float
     sequences: int
     given: list[str]
     """Further flags."""
 
     def folder(self, trial: str, seed: int) -> Path:
-        """The run of a trial."""
+        """The run folder of a trial."""
         return self.root / f"{self.recipe}-{trial}-{seed}"
 
     def words(self, trial: str, seed: int) -> list[str]:
-        """As `benchmarks.text8_speedrun` takes them."""
+        """The arguments for `benchmarks.text8_speedrun`."""
         recipe = RECIPES[self.recipe]
         words = [self.name(trial), self.data, str(self.folder(trial, seed)), "--seed", str(seed)]
         words += ["--seconds", f"{self.seconds:g}", "--sequences", str(self.sequences), "--draws", str(DRAWS)]
         return [*words, "--about", recipe.trials[trial].about, *recipe.flags(trial), *self.given]
 
     def name(self, trial: str) -> str:
-        """Of its record."""
+        """The name of its record."""
         return f"explorations/{self.recipe}/{trial}"
 
 
 def train(alike: Budget, trial: str, seed: int) -> Record:
-    """Unless it was; a run has its configuration when it is trained. Compiled code and memory do not outlive it."""
+    """Train unless that was done before (a trained run has a configuration), then free compiled code and memory."""
     record = Record(f"{alike.name(trial)}-{seed}", seed)
     if record.path.exists() and (alike.folder(trial, seed) / CONFIG).exists():
         return record
@@ -144,13 +144,13 @@ def train(alike: Budget, trial: str, seed: int) -> Record:
 
 
 def measured(alike: Budget, trial: str, seed: int) -> Result:
-    """As it was after training: what was scored then is kept."""
+    """The scores as computed after training, which are stored."""
     wanted = Evaluation("valid", sequences=alike.sequences, draws=DRAWS, repeats=2)
     return evaluate(Run.open(alike.folder(trial, seed)), wanted)
 
 
 def difference(base: Result, found: Result) -> dict[str, float]:
-    """A trial against the base of its seed, in bits per character."""
+    """The difference between a trial and the base of its seed, in bits per character."""
     apart = compare(found.scores, base.scores)
     ratio = base.bits()["character"].mean / base.bits()["token"].mean
     return {"mean": apart.mean * ratio, "error": apart.error * ratio}
@@ -160,12 +160,12 @@ def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("data")
-    parser.add_argument("runs", type=Path, help="where the runs are kept")
+    parser.add_argument("runs", type=Path, help="folder for the runs")
     parser.add_argument("--recipe", choices=RECIPES, default="subwords")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--sequences", type=int, default=2000)
-    parser.add_argument("--only", nargs="+", help="of the trials, besides the base; all if left out")
+    parser.add_argument("--only", nargs="+", help="trials to run besides the base (default: all)")
     options, given = parser.parse_known_args()
     trials = RECIPES[options.recipe].trials
     only = options.only or list(trials)

@@ -3,15 +3,15 @@
     python -m benchmarks.grids digits MODEL DATA --budget 90
     python -m benchmarks.grids infill MODEL DATA --budget 50
 
-One network, which does not see the time, is used for all three: a schedule and a grid then only say how many tokens
-each step reveals, α at the grid's points. The cosine grid of the linear schedule and the uniform grid of the cosine
-schedule have the same α, so they are the same law; they get different seeds, and their difference shows the noise.
+One network, which does not see the time, is used for all three: schedule and grid then only determine how many tokens
+each step reveals, by α at the grid's points. The linear schedule on the cosine grid and the cosine schedule on the
+uniform grid have the same α and so the same distribution; with different seeds, their difference shows the noise.
 
-digits: samples of pictures, with and without a class, against the test set, by the features of a small classifier that
-is trained here. They are not Inception's, so nothing here is FID.
-infill: half of held-out text is hidden, scattered or as one gap, and filled in. Measured are the conflict, the exact
-number of bits by which drawing tokens of a step together differs from drawing them one after the other; bits per
-filled token under an n-gram model of the training data; and how many tokens are those of the text.
+digits: compares samples of images, with and without a class, with the test set, by the features of a small classifier
+that is trained here. The features are not Inception's, so nothing here is FID.
+infill: hides half of held-out text, scattered or as one gap, and fills it in. Measures the conflict (the exact number
+of bits by which drawing the tokens of a step together differs from drawing them one by one), the bits per filled
+token under an n-gram model of the training data, and how many tokens match the text.
 """
 
 import argparse
@@ -61,9 +61,9 @@ COUNTED = 5_000_000
 """Training tokens that the n-gram model counts."""
 ORDER = 3
 GROUPS = 10
-"""Of samples, for the errors of distances."""
+"""Groups of samples, for the errors of distances."""
 REFERENCE = 1000
-"""Rows of the test set that the kernel distance is taken to: it counts pairs."""
+"""Rows of the test set for the kernel distance, whose cost grows with the number of pairs."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class Study:
 
     @classmethod
     def open(cls, model: str, data: str) -> "Study":
-        """A model that does not see the time: another schedule would show it times that it was not trained for."""
+        """Open a model that does not see the time: another schedule would show it times it was not trained for."""
         found = find_model(model)
         opened = loaded(found)
         good = not opened.network.sees_time and isinstance(found.config.method, MD4Config)
-        require(good, "another schedule changes this model", got=model, allowed="MD4 without time", do="take another")
+        require(good, "another schedule changes this model", got=model, allowed="MD4 without time", do="use another")
         train, test = (split_of(found, opened, Evaluation(part, data)) for part in ("train", "test"))
         return cls(found, opened, train, test)
 
@@ -110,12 +110,12 @@ def _all(split: Split, most: int | None = None) -> NDArray[np.int64]:
     return split.read(np.arange(min(len(split), most or len(split)))).tokens
 
 
-# --------------------------------------------------------------------------------------------- pictures
+# ----------------------------------------------------------------------------------------------- images
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of the figure."""
+    """One point of the plot."""
 
     way: Way
     steps: int
@@ -124,14 +124,14 @@ class Setting:
 
 
 def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: int, sheet: Path | None) -> None:
-    """Rounds of `size` samples of every setting while there is time, then their distances."""
+    """Draw rounds of `size` samples of every setting while there is time, then compute their distances."""
     record, model = Record("grids_digits", seed), study.model
     require(
         is_picture(model.vocabulary, model.facts.shape) and model.network.classes > 0,
-        "the model has no pictures with classes",
+        "the model does not generate images with classes",
         got=model.facts.shape,
-        allowed="pixels in two dimensions, with labels",
-        do="take another model",
+        allowed="two-dimensional images with labels",
+        do="use another model",
     )
     good = size >= 2 * GROUPS
     require(good, "the rounds are too small", got=size, allowed=f">= {2 * GROUPS}", do="raise --size")
@@ -166,9 +166,9 @@ def digits(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
 
 
 def draw(model: Model, setting: Setting, first: int, classes: NDArray[np.int64]) -> Sampled:
-    """Samples number `first` and following, of these classes where classes are asked for.
+    """Samples from number `first` on, with these classes if the setting is conditional.
 
-    Classes are drawn from the training set's, independently: so are the samples then, which errors rely on.
+    Classes are drawn independently from those of the training set, so the samples are independent, as errors require.
     """
     count = len(classes)
     sampling = Sampling(steps=setting.steps, grid=setting.way.grid, seed=setting.seed, batch_size=count)
@@ -177,7 +177,7 @@ def draw(model: Model, setting: Setting, first: int, classes: NDArray[np.int64])
 
 
 def reader_of(study: Study, seed: int) -> tuple[Reader, dict[str, Any]]:
-    """The classifier, its features scaled by the test set, and what is to be said about it."""
+    """The classifier, with features scaled by the test set, and the facts about it to record."""
     train, test = (_all(split).astype(np.uint8) for split in (study.train, study.test))
     labels, truth = study.train.labels, study.test.labels
     require(labels is not None and truth is not None, "no labels", got="none", allowed="classes", do="prepare them")
@@ -193,7 +193,7 @@ def _some(split: Split, count: int, seed: int) -> Images:
 
 
 def judged(read: Read, real: Features, asked: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Distances to real features, with errors; and how many are read as the class that was asked for."""
+    """Distances to real features, with errors, and the share classified as the requested class."""
     value, error = jackknife(lambda x: frechet(x, real), read.features, groups=GROUPS)
     kernel = [squared_mmd(part, real[:REFERENCE]) for part in np.array_split(read.features, GROUPS)]
     found: dict[str, Any] = {
@@ -210,7 +210,7 @@ def judged(read: Read, real: Features, asked: NDArray[np.int64] | None) -> dict[
 
 
 Pattern = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.bool_]]
-"""Rows [B, N] → what is hidden of them."""
+"""Rows [B, N] → which positions are hidden."""
 
 
 def _scattered(rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -239,7 +239,7 @@ class Filling:
     model: Model
     sampling: Sampling
     steps: int | None
-    """None: one token at a time, which needs no grid."""
+    """None means one token at a time, without a grid."""
 
 
 @dataclass(frozen=True)
@@ -247,20 +247,26 @@ class Filled:
     """What was filled into some rows, one entry for each row."""
 
     conflict: NDArray[np.float64]
-    """Nats."""
+    """Conflict in nats."""
     ngram: NDArray[np.float64]
-    """Nats of what was filled in."""
+    """Nats of the filled tokens under the n-gram model."""
     right: NDArray[np.float64]
-    """Tokens that are those of the text."""
+    """Number of tokens that match the text."""
     hidden: NDArray[np.int64]
     calls: float
 
 
 def infill(study: Study, steps: Sequence[int], size: int, budget: float, seed: int) -> None:
-    """Rounds of `size` rows of the test split with every filling while there is time."""
+    """Fill rounds of `size` rows of the test split in every way while there is time."""
     record, model = Record("grids_infill", seed), study.model
     text = len(model.facts.shape) == 1
-    require(text, "the model has no text", got=model.facts.shape, allowed="rows of tokens", do="take another model")
+    require(
+        text,
+        "the model does not generate text",
+        got=model.facts.shape,
+        allowed="rows of tokens",
+        do="use another model",
+    )
     counted = _all(study.train, max(1, COUNTED // study.train.shape[0])).ravel()
     ngram = NGram(counted, ORDER, model.vocabulary.size)
     order = np.random.default_rng(seed).permutation(len(study.test))
@@ -289,7 +295,7 @@ def infill(study: Study, steps: Sequence[int], size: int, budget: float, seed: i
 
 
 def fillings_of(model: Model, steps: Sequence[int], size: int, seed: int) -> Iterator[Filling]:
-    """For each pattern the three ways with so many steps, and one token at a time."""
+    """For each pattern, the three combinations with these numbers of steps, and one token at a time."""
     models = [way.model(model) for way in WAYS]
     for pattern in PATTERNS:
         for (number, way), count in product(enumerate(WAYS), steps):
@@ -314,10 +320,10 @@ def fill(
 
 
 def conflict(model: Model, x: Tensor, rank: Tensor, streams: Streams) -> Tensor:
-    """log p_together − log p_one_by_one of what each step revealed, in nats [B]; its mean is a KL divergence.
+    """log p_together − log p_one_by_one of the tokens each step revealed, in nats [B]; its mean is a KL divergence.
 
     rank: the step at which a token was revealed, 0 for what was given. One by one means in a random order within each
-    step, so that the two differ only where a step reveals several tokens.
+    step, so the two differ only where a step reveals several tokens.
     """
     process = model.process
     late = (rank + streams.uniform(*x.shape[1:])).masked_fill(rank == 0, 0.0)
@@ -344,7 +350,7 @@ def _measured(
 
 
 def figures(parts: Iterable[Filled]) -> dict[str, Any]:
-    """Per hidden token, with errors over rows."""
+    """Figures per hidden token, with errors over rows."""
     found = list(parts)
     hidden = np.concatenate([part.hidden for part in found])
 
@@ -364,7 +370,7 @@ def figures(parts: Iterable[Filled]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """One of the two studies."""
+    """Run one of the two studies."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(dest="kind", required=True)
     for kind, steps, size in (("digits", (8, 16, 32, 64, 128, 256), 200), ("infill", (2, 4, 8, 16, 32, 64, 128), 128)):
@@ -372,10 +378,10 @@ def main() -> None:
         own.add_argument("model", help="a run or an exported model that does not see the time")
         own.add_argument("data", help="prepared data with its vocabulary")
         own.add_argument("--steps", type=int, nargs="+", default=steps)
-        own.add_argument("--size", type=int, default=size, help="samples, or rows of text, of a round")
-        own.add_argument("--budget", type=float, default=60.0, help="seconds for the rounds")
+        own.add_argument("--size", type=int, default=size, help="samples, or rows of text, per round")
+        own.add_argument("--budget", type=float, default=60.0, help="seconds for all rounds")
         own.add_argument("--seed", type=int, default=0)
-    kinds.choices["digits"].add_argument("--sheet", type=Path, help="write a picture of some samples")
+    kinds.choices["digits"].add_argument("--sheet", type=Path, help="write an image of some samples")
     given = parser.parse_args()
     study, common = Study.open(given.model, given.data), (given.steps, given.size, given.budget, given.seed)
     if given.kind == "digits":

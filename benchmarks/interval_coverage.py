@@ -1,4 +1,4 @@
-"""How often the reported intervals hold the truth, on a Markov chain whose likelihoods are known.
+"""How often the reported intervals contain the true value, on a Markov chain with known likelihoods.
 
 python -m benchmarks.interval_coverage
 """
@@ -17,7 +17,7 @@ REPETITIONS, SEQUENCES, LENGTH, LETTERS = 300, 32, 24, 6
 
 
 def main() -> None:
-    """Both kinds of interval: the Monte-Carlo one for given sequences, and the one over sequences for the law."""
+    """Check both intervals: Monte Carlo for given sequences, and over sequences for the whole distribution."""
     record = Record("interval_coverage", seed=0)
     law, process = MarkovLaw.random(LETTERS, seed=1), Process(Linear(), LETTERS)
     denoiser = law.denoiser(process)

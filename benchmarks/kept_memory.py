@@ -1,8 +1,8 @@
-"""What it gains on a CPU to keep memory for the next tensors (`unmask.cli.memory`), as the commands do.
+"""The speed-up on a CPU from keeping memory for later tensors (`unmask.cli.memory`), as the commands do.
 
     python -m benchmarks.kept_memory
 
-Each kind of work in processes of its own, with and without in turn; a ratio is that of their medians in this run.
+Each workload runs in its own processes, alternately with and without; ratios are those of the medians of this run.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ROUNDS = 3
 
 
 def _sampling(name: str) -> Callable[[], float]:
-    """Seconds of 64 samples at once in 8 steps, the second time."""
+    """Seconds for 64 samples at once in 8 steps, measured on the second run."""
 
     def work() -> float:
         model = load(name)
@@ -40,7 +40,7 @@ def _sampling(name: str) -> Callable[[], float]:
 
 
 def _training(name: str) -> Callable[[], float]:
-    """Seconds for a thousand tokens."""
+    """Seconds per thousand tokens."""
 
     def work() -> float:
         preset = presets.find(name)
@@ -60,7 +60,7 @@ WORK = {
 
 
 def measured(work: str, kept: bool) -> dict[str, Any]:
-    """In a process of its own."""
+    """Run a workload in its own process."""
     command = [sys.executable, "-m", "benchmarks.kept_memory", "--work", work, *(["--keep"] if kept else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -68,7 +68,7 @@ def measured(work: str, kept: bool) -> dict[str, Any]:
 
 
 def row(work: str) -> dict[str, Any]:
-    """Both ways in turn, several times."""
+    """Measure both ways alternately, several times."""
     found: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for _ in range(ROUNDS):
         for kept, those in found.items():
@@ -86,9 +86,9 @@ def row(work: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, record; or one piece of work, for itself."""
+    """Measure and record all workloads, or run a single one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", choices=WORK, help="do this one alone, and print its time")
+    parser.add_argument("--work", choices=WORK, help="run only this workload and print its time")
     parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     if given.work is None:

@@ -1,8 +1,8 @@
-"""One short training run for each type of network: the loss falls, and bf16 and fp32 agree.
+"""One short training run per type of network: checks that the loss falls and that bf16 and fp32 agree.
 
     python -m benchmarks.network_runs transformer data/text8 runs/transformer
 
-The run is the paper's preset with fewer steps. The same first steps are then done in fp32 with the same data and noise.
+The run is the paper's preset with fewer steps. The first steps are then repeated in fp32 with the same data and noise.
 """
 
 import argparse
@@ -40,7 +40,7 @@ CASES = {
 
 
 def config(case: Case, data: str, precision: str) -> RunConfig:
-    """The preset on this data, shortened; precision is bf16 or fp32."""
+    """The preset on this data with fewer steps; precision is bf16 or fp32."""
     base = adapted_to_data(presets.find(case.preset).config, data)
     training = replace(
         base.training,
@@ -60,7 +60,7 @@ def config(case: Case, data: str, precision: str) -> RunConfig:
 
 
 def run(setup: RunConfig, folder: Path, steps: int) -> dict[str, Any]:
-    """The curve of the first steps, the held-out bound if it got there, speed and peak memory."""
+    """The loss of the first steps, the held-out bound if it was computed, speed and peak memory."""
     torch.cuda.reset_peak_memory_stats()
     losses, seconds, held_out = [], [], None
     reports = train(setup, folder, torch.device("cuda"))
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("network", choices=CASES)
     parser.add_argument("data")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--about", default="", help="what the data is, if not the preset's own")
+    parser.add_argument("--about", default="", help="description of the data, if it is not the preset's own")
     options = parser.parse_args()
     case = CASES[options.network]
     record = Record(f"network_run_{options.network}", seed=0)

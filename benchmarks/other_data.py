@@ -1,10 +1,10 @@
-"""Molecules, proteins and chorales with the settings of the recipes: the bound, what it is compared with, and samples.
+"""Molecules, proteins and chorales with the settings of the recipes: the bound, n-gram references, and samples.
 
     python -m benchmarks.other_data molecules|proteins|chorales DATA RUN --seed 0
     python -m benchmarks.other_data validity DATA RUN
 
-DATA is the folder that the recipe prepares. The samples of the molecules lie in RUN/samples.json; `validity` checks
-them where RDKit is, on this machine or another.
+DATA is the folder that the recipe prepares. The sampled molecules are stored in RUN/samples.json; `validity` checks
+them on any machine that has RDKit.
 """
 
 import argparse
@@ -31,37 +31,37 @@ from unmask.run.frontier import samples_of
 from .record import Record
 
 COUNTED = 5_000_000
-"""Training tokens that an n-gram model counts."""
+"""Training tokens that the n-gram models count."""
 VOICES = 4
 
 Figures = dict[str, Any]
 Rows = NDArray[np.bool_]
-"""Which rows of the test split are meant."""
+"""A selection of rows of the test split."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a data set is trained on and measured."""
+    """How to train on a data set and measure the result."""
 
     flags: str
-    """Of `unmask train`, as in the recipe."""
+    """Flags of `unmask train`, as in the recipe."""
     unit: str
-    """What a token is."""
+    """What a token stands for."""
     orders: tuple[int, ...]
-    """Of the n-gram models."""
+    """Orders of the n-gram models."""
     evaluation: Evaluation
     look: Callable[[Path, Dataset, int, int], Figures]
-    """What else is asked of a trained model: (run, data, seed, samples) → figures."""
+    """Further measurements of a trained model: (run, data, seed, samples) → figures."""
     samples: int
     groups: Callable[[Dataset], dict[str, Rows]]
-    """Rows of the test split that have a figure of their own."""
+    """Groups of rows of the test split that get their own figures."""
 
 
-# ------------------------------------------------------------------------------------- what it is compared with
+# ------------------------------------------------------------------------------------------ n-gram references
 
 
 def with_ends(split: Split) -> NDArray[np.int64]:
-    """Rows one after another, each with its end, until enough are counted."""
+    """Rows joined end to end, each with an end token, until enough tokens are counted."""
     count = int(np.searchsorted(np.cumsum(split.lengths), COUNTED)) + 1
     rows = np.arange(min(count, len(split)))
     ends = np.full((len(rows), 1), split.fill)
@@ -71,7 +71,7 @@ def with_ends(split: Split) -> NDArray[np.int64]:
 
 
 def under_counts(dataset: Dataset, order: int, sequences: int | None) -> Scores:
-    """Of the test split under an n-gram model that sees where a row begins."""
+    """Scores of the test split under an n-gram model that sees where a row begins."""
     train, test = dataset.split("train"), dataset.split("test")
     model = NGram(with_ends(train), order, dataset.vocabulary.size)
     rows = np.sort(test.spread(sequences))
@@ -83,12 +83,12 @@ def under_counts(dataset: Dataset, order: int, sequences: int | None) -> Scores:
 
 
 def everything(dataset: Dataset) -> dict[str, Rows]:
-    """All of the test split."""
+    """The whole test split."""
     return {"all": np.ones(len(dataset.split("test")), dtype=bool)}
 
 
 def by_relation(dataset: Dataset, length: int = 10) -> dict[str, Rows]:
-    """All, and the strangers: rows without a run of so many tokens that occurs in the training split as well."""
+    """All rows, and the strangers: rows that share no run of `length` tokens with the training split."""
     train, test = dataset.split("train"), dataset.split("test")
     known = np.unique(_runs(train.stream(0, train.tokens), length, dataset.vocabulary.size))
     rows = zip(test.read(np.arange(len(test))).tokens, test.lengths, strict=True)
@@ -97,13 +97,13 @@ def by_relation(dataset: Dataset, length: int = 10) -> dict[str, Rows]:
 
 
 def _among(found: NDArray[np.int64], known: NDArray[np.int64]) -> bool:
-    """Whether one of these numbers is among sorted ones."""
+    """Whether any of these numbers is in a sorted array."""
     place = np.searchsorted(known, found).clip(max=len(known) - 1)
     return bool((known[place] == found).any())
 
 
 def _runs(tokens: NDArray[Any], length: int, size: int) -> NDArray[np.int64]:
-    """Each run of so many tokens as one number."""
+    """Each run of `length` tokens as one number."""
     if len(tokens) < length:
         return np.zeros(0, dtype=np.int64)
     windows = np.lib.stride_tricks.sliding_window_view(tokens.astype(np.int64), length)
@@ -112,7 +112,7 @@ def _runs(tokens: NDArray[Any], length: int, size: int) -> NDArray[np.int64]:
 
 
 def figures(scores: Scores, counts: dict[int, Scores], rows: Rows) -> Figures:
-    """Bits per token of some rows, by the model and by counts."""
+    """Bits per token of some rows, under the model and under the n-gram models."""
 
     def of(all_rows: Scores) -> Figures:
         kept = rows[: len(all_rows.nats)]
@@ -132,7 +132,7 @@ def figures(scores: Scores, counts: dict[int, Scores], rows: Rows) -> Figures:
 
 
 def molecules(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
-    """EstimatorMethod and written; checked later."""
+    """Draw samples and write them; they are checked later."""
     del dataset
     words = f"-n {samples} --seed {seed} --sampler first-hitting --batch-size 1000 --out"
     code = unmask(["sample", str(run), *words.split(), str(run / "samples.json")])
@@ -140,7 +140,7 @@ def molecules(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
 
 
 def proteins(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
-    """Samples and held-out proteins by the same metrics, and the share of each residue."""
+    """Metrics of samples and of held-out proteins, and the share of each residue."""
     model = load(run)
     train, test = dataset.split("train"), dataset.split("test")
     counted, size = train.stream(0, min(train.tokens, COUNTED)), dataset.vocabulary.size
@@ -166,8 +166,8 @@ def _values(samples: Samples, metrics: list[Any]) -> Figures:
 def chorales(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
     """Given the soprano of held-out windows, the share of the other voices' notes that are Bach's own.
 
-    Beside it what another window's voices have in common with them. The filled windows and some new ones are written
-    as text for `recipes/chorales.py midi`.
+    For comparison, the same share for the voices of another window. The filled windows and some new ones are written as
+    text for `recipes/chorales.py midi`.
     """
     model, test = load(run), dataset.split("test")
     rows = np.flatnonzero(test.lengths == test.length)[:samples]
@@ -187,7 +187,7 @@ def chorales(run: Path, dataset: Dataset, seed: int, samples: int) -> Figures:
 
 
 def agreement(found: NDArray[Any], real: NDArray[Any]) -> Figures:
-    """The share of equal tokens, its error over rows."""
+    """The share of equal tokens, with its error over rows."""
     each = (found == real).mean(axis=1)
     return {"mean": float(each.mean()), "error": float(each.std(ddof=1) / len(each) ** 0.5)}
 
@@ -229,7 +229,7 @@ SETTINGS = {
 
 
 def measure(name: str, data: str, run: Path, seed: int, steps: int | None, samples: int | None) -> None:
-    """Train, evaluate, sample, record."""
+    """Train, evaluate, sample and record."""
     record, setting, dataset = Record(f"other_data/{name}", seed), SETTINGS[name], Dataset(data)
     given = [] if steps is None else ["--steps", str(steps)]
     words = ["train", *shlex.split(setting.flags), *given, "--seed", str(seed), "--preview", "0"]
@@ -255,7 +255,7 @@ def measure(name: str, data: str, run: Path, seed: int, steps: int | None, sampl
 
 
 def check(data: str, run: Path, seed: int) -> None:
-    """Validity, uniqueness and novelty of the molecules that a run drew."""
+    """Check the validity, uniqueness and novelty of the molecules sampled from a run."""
     record, dataset, checker = Record("other_data/validity", seed), Dataset(data), find_checker("smiles")
     known = texts_of(dataset.split("train"), dataset.vocabulary)
     found = validity(read_samples(run / "samples.json"), checker.check, known, checker.form)

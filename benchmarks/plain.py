@@ -1,5 +1,5 @@
-"""A straightforward compiled trainer of the same transformer, to measure ours against: logits at every position, one
-graph for the whole network, independent masks, what a careful person would write in an afternoon.
+"""A straightforward compiled trainer of the same transformer, as a reference: logits at every position, one graph for
+the whole network, independent masks; what a careful person would write in an afternoon.
 """
 
 import statistics
@@ -14,7 +14,7 @@ LAYERS, HEADS, WIDTH = 12, 12, 768
 
 
 class Block(nn.Module):
-    """Attention and an MLP, before each a norm."""
+    """Attention and an MLP, each preceded by a norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Block(nn.Module):
 
 
 class Plain(nn.Module):
-    """Tokens to the bound of a masked batch."""
+    """A transformer that maps tokens to the bound on a masked batch."""
 
     def __init__(self, vocab_size: int, length: int):
         super().__init__()
@@ -49,7 +49,7 @@ class Plain(nn.Module):
 
 
 def measure(vocab_size: int, length: int, batch: int, *, windows: int = 4, window: int = 8) -> dict[str, Any]:
-    """Tokens/s and the peak of memory, as `unmask.run.bench` takes them."""
+    """Tokens/s and peak memory, measured like `unmask.run.bench` does."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     device = torch.device("cuda")

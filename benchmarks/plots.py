@@ -1,4 +1,4 @@
-"""The pictures in the documents, made from the JSON under `results/`: docs/images/NAME.svg.
+"""The plots in the documents, made from the JSON under `results/`: docs/images/NAME.svg.
 
     python -m benchmarks.plots
 
@@ -21,23 +21,25 @@ LOOKS = (("o", "-"), ("s", "--"), ("^", ":"))
 
 
 def grids(result: dict[str, Any]) -> Any:
-    """Fréchet distance against steps, without and with class, and how many are read as asked."""
+    """Fréchet distance against steps, without and with class, and the share read as the requested class."""
     figure = picture(10.5, 3.3)
     panels = figure.subplots(1, 3)
     for axes, conditional in zip(panels, (False, True), strict=False):
         rows = [r for r in result["rows"] if r["conditional"] is conditional]
         _lines(axes, rows, "steps", "frechet")
         floor = result["floor"]["frechet"]["mean"]
-        axes.axhline(floor, color="0.6", linewidth=1, label="training pictures")
-        axes.set(yscale="log", title="with class" if conditional else "no class", ylabel="Fréchet distance of features")
+        axes.axhline(floor, color="0.6", linewidth=1, label="training images")
+        axes.set(
+            yscale="log", title="with class" if conditional else "no class", ylabel="Fréchet distance between features"
+        )
     _lines(panels[2], [r for r in result["rows"] if "as_asked" in r], "steps", "as_asked")
-    panels[2].set(title="with class", ylabel="share read as the class asked for")
+    panels[2].set(title="with class", ylabel="share read as the requested class")
     panels[0].legend(frameon=False, fontsize=8)
     return figure
 
 
 def infilling(result: dict[str, Any]) -> Any:
-    """Conflict, and bits under the n-gram model, against steps, for both patterns."""
+    """Conflict, and bits under the n-gram model, against steps for both patterns."""
     figure = picture(10.5, 6.2)
     patterns = list(dict.fromkeys(r["pattern"] for r in result["rows"]))
     grid = figure.subplots(2, len(patterns), squeeze=False)
@@ -67,7 +69,7 @@ def sampler_frontier(result: dict[str, Any]) -> Any:
             axes.axhline(real["values"][name]["value"], color="0.6", linewidth=1, label=real["sampler"])
             for i, sampler in enumerate(s for s in KINDS[kind] if any(p["sampler"] == s for p in points)):
                 own = sorted((p for p in points if p["sampler"] == sampler), key=lambda p: p["calls"])
-                marker, style = LOOKS[i % len(LOOKS)]  # lines that fall together are told apart by these
+                marker, style = LOOKS[i % len(LOOKS)]  # to tell overlapping lines apart
                 look = {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": style, "markersize": 3}
                 axes.plot([p["calls"] for p in own], [p["values"][name]["value"] for p in own], label=sampler, **look)
             axes.set(xscale="log", title=kind if row == 0 else "")
@@ -80,14 +82,14 @@ def sampler_frontier(result: dict[str, Any]) -> Any:
 
 
 def learned_w(result: dict[str, Any]) -> Any:
-    """The exponents of GenMD4, sorted, and against how often each character comes."""
+    """The exponents of GenMD4, sorted and against the frequency of each character."""
     figure = picture(10.5, 3.6)
     bars, scatter = figure.subplots(1, 2, width_ratios=(3, 2))
     w = dict(sorted(result["w"].items(), key=lambda item: -item[1]))
     bars.bar(range(len(w)), list(w.values()), color=COLOURS[0])
     bars.set_xticks(range(len(w)), list(w))
     bars.tick_params(axis="x", length=0)
-    bars.set(ylabel="w of α$_t$ = 1 − t$^w$", xlabel="character; the larger w, the later hidden, the earlier revealed")
+    bars.set(ylabel="w of α$_t$ = 1 − t$^w$", xlabel="character (a larger w is hidden later and revealed earlier)")
     for character, value in w.items():
         share = result["frequencies"][character]
         scatter.annotate(character, (share, value), ha="center", va="center")
@@ -107,11 +109,11 @@ KINDS: dict[str, Sequence[str]] = {
         "dfm-corrector",
     ),
 }
-"""Samplers that are drawn together; ancestral everywhere, to compare."""
+"""Samplers that share a panel; ancestral is in each panel for comparison."""
 
 
 def _lines(axes: Any, rows: Sequence[dict[str, Any]], across: str, up: str) -> None:
-    """A line with error bars for each way."""
+    """A line with error bars for each combination of schedule and grid."""
     for i, way in enumerate(dict.fromkeys(r["way"] for r in rows)):
         own = [r for r in rows if r["way"] == way]
         marker, style = LOOKS[i % len(LOOKS)]
@@ -138,7 +140,7 @@ PAPER = 1.37
 
 
 def text8_speed(*results: dict[str, Any]) -> Any:
-    """Every run on text8 by its time; the best of each budget joined, for characters and for subwords."""
+    """Every run on text8 by its time; lines connect the best run of each budget, for characters and subwords."""
     figure = picture(7.5, 3.8)
     axes = figure.subplots()
     by_kind = {
@@ -149,7 +151,7 @@ def text8_speed(*results: dict[str, Any]) -> Any:
         axes.plot(*zip(*map(_speed, runs), strict=True), marker, color=colour, alpha=0.35)
         budgets = sorted({r["budget_s"] for r in runs})
         best = [min((_speed(r) for r in runs if r["budget_s"] == budget), key=itemgetter(1)) for budget in budgets]
-        axes.plot(*zip(*best, strict=True), f"{marker}-", color=colour, label=f"{kind}, the best of each budget")
+        axes.plot(*zip(*best, strict=True), f"{marker}-", color=colour, label=f"{kind}, best of each budget")
     axes.axhline(PAPER, color="0.6", linewidth=1, label="the paper's MD4, characters, 1 M steps")
     axes.set(xscale="log", xlabel="seconds of training on one H200", ylabel="bits per character")
     ticks = sorted({round(r["budget_s"]) for r in results})
@@ -171,11 +173,11 @@ PLOTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "infilling": (infilling, ("grids_infill",)),
     "sampler_frontier": (sampler_frontier, ("sampler_frontier",)),
 }
-"""How each picture is made, and from which results."""
+"""The function that makes each plot, and the results that it needs."""
 
 
 def write(name: str, folder: Path = IMAGES) -> Path:
-    """One picture, without anything that would change from one time to the next."""
+    """Write one plot, without anything that would change between runs."""
     matplotlib = extra("matplotlib", "plot", "a picture")
     make, names = PLOTS[name]
     path = folder / f"{name}.svg"

@@ -1,4 +1,4 @@
-"""Peak memory of preparing a text larger than what may be resident: the whole process tree, watched from outside.
+"""Peak memory of preparing a text larger than the memory limit: the whole process tree, watched from outside.
 
 python -m benchmarks.preparation_memory --gigabytes 3 --folder /tmp/large
 """
@@ -19,7 +19,7 @@ BLOCK = 1 << 22
 
 
 def generate(path: Path, size: int, seed: int) -> None:
-    """Words by a Zipf law, in lines, until the file has this many bytes."""
+    """Write lines of words with Zipf-distributed frequencies until the file has this many bytes."""
     rng = np.random.default_rng(seed)
     letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
     words = np.array(["".join(rng.choice(letters, size=n)) for n in rng.integers(1, 10, WORDS)])
@@ -31,7 +31,7 @@ def generate(path: Path, size: int, seed: int) -> None:
 
 
 def resident(pid: int) -> int:
-    """Bytes resident in a process and its descendants; pages they share are counted in each."""
+    """Resident bytes of a process and its descendants; shared pages are counted in each."""
     total = 0
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -45,7 +45,7 @@ def resident(pid: int) -> int:
 
 
 def watched(command: list[str]) -> tuple[int, float]:
-    """Run a command; its peak memory in bytes and its duration."""
+    """Run a command; return its peak memory in bytes and its duration."""
     start, peak = time.perf_counter(), 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:

@@ -17,7 +17,7 @@ LENGTH = 1024
 
 
 def main(tokenizer: str, *sets: str) -> None:
-    """Count."""
+    """Count and record."""
     record, rows = Record("protocol_tokens", seed=0), []
     vocabulary = Subwords.load(Path(tokenizer))
     for word in sets:

@@ -1,4 +1,4 @@
-"""One form for every published figure: what was run, with what, when, how long, and what came out."""
+"""The format of every published figure: command, versions, machine, date, duration and results."""
 
 import json
 import platform
@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def kept(*names: str) -> list[dict[str, Any]]:
-    """The results of these names; a * stands for any, and each name must have one."""
+    """The results with these names; * matches anything, and every name must match at least one file."""
     files = {name: sorted(RESULTS.glob(f"{name}.json")) for name in names}
     if missing := [name for name, found in files.items() if not found]:
         raise FileNotFoundError(f"no result of the name {', '.join(missing)} in {RESULTS}")
@@ -51,7 +51,7 @@ class Record:
         _write(self.path, document)
 
     def add(self, **figures: Any) -> None:
-        """To what was written before, by this run or an earlier one."""
+        """Add figures to the file that this run or an earlier one has written."""
         _write(self.path, json.loads(self.path.read_text()) | figures)
 
 
@@ -61,7 +61,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 def plainly(main: Callable[[], None]) -> None:
-    """Run it; what the user can mend is one line and exit code 2, as in the library's own commands."""
+    """Run it; a user error prints one line and exits with code 2, as in the library's own commands."""
     try:
         main()
     except (ValueError, OSError) as mistake:
@@ -70,7 +70,7 @@ def plainly(main: Callable[[], None]) -> None:
 
 
 def rounds(budget: float) -> Iterator[int]:
-    """0, 1, 2, … while one more, as slow as the last, would end within the budget (seconds); at least one."""
+    """Yield 0, 1, 2, … while another round as slow as the last would end within the budget in seconds; at least one."""
     start = last = time.perf_counter()
     for number in count():
         yield number

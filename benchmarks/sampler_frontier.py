@@ -2,10 +2,10 @@
 
     python -m benchmarks.sampler_frontier MODEL DATA --count 128
 
-Samplers along a grid with several numbers of steps, those without one with several values of what makes them hasty.
-`joint` is the literature's draw in float32, kept as it was published. Its truncation grows with the number of steps, so
-it and the two draws that are exact are also tried with many. Judged by perplexity under a 3-gram model of the training
-data, a causal model if one is named, and by the variety of the samples; real data stands beside them.
+Samplers on a grid are run with several numbers of steps, the others with several values of the option that trades
+accuracy for speed. `joint` is the literature's draw in float32, as published. Its truncation grows with the number of
+steps, so it and the two exact draws are also run with many steps. Samples are judged by perplexity under a 3-gram model
+of the training data, or under a causal model if one is named, and by their variety; real data is judged for comparison.
 """
 
 import argparse
@@ -29,33 +29,33 @@ HASTY = (
     *(f"entropy-bounded:gamma={bits}" for bits in (1, 4, 16)),
     *(f"threshold:probability={share}" for share in (0.3, 0.5, 0.7)),
 )
-"""Samplers without a grid: their other budgets."""
+"""Faster settings of samplers without a grid."""
 DRAWS = ("ancestral", "two-step", "joint")
-"""Three draws of one law; the last is truncated."""
+"""Three ways to draw from one distribution; the last is truncated."""
 
 
 def plans(steps: tuple[int, ...], many: tuple[int, ...], count: int, seed: int) -> list[Frontier]:
-    """What is tried: everything, and the three draws with many steps."""
+    """What is run: every sampler, and the three draws with many steps."""
     how: dict[str, Any] = {"count": count, "seed": seed, "batch_size": count}
     return [Frontier((ALL, *HASTY), steps, **how), Frontier(DRAWS, many, **how)]
 
 
 def points(name: str, wanted: list[Frontier], by: By, real: Real, folder: Path) -> list[Point]:
-    """Of all plans, the real data once; finished points in the folder are not sampled again."""
+    """The points of all plans, with real data once; finished points in the folder are not sampled again."""
     found = [measured(name, plan, by, real, folder, Console()) for plan in wanted]
     return [point for number, part in enumerate(found) for point in part if point.sampler != DATA or not number]
 
 
 def main() -> None:
-    """Sample, judge, record."""
+    """Sample, judge and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a run or an exported model")
     parser.add_argument("data", help="prepared data with its vocabulary")
-    parser.add_argument("--count", type=int, default=128, help="samples of each")
+    parser.add_argument("--count", type=int, default=128, help="samples per setting")
     parser.add_argument("--steps", type=int, nargs="+", default=[8, 16, 32, 64, 128])
-    parser.add_argument("--many", type=int, nargs="+", default=[256, 1024], help="steps for the three draws")
-    parser.add_argument("--judge", help="a run with --method ar on the same data, or a causal model of Hugging Face")
-    parser.add_argument("--out", type=Path, help="keep finished points here, and go on from them")
+    parser.add_argument("--many", type=int, nargs="+", default=[256, 1024], help="numbers of steps for the three draws")
+    parser.add_argument("--judge", help="a run with --method ar on the same data, or a causal model from Hugging Face")
+    parser.add_argument("--out", type=Path, help="keep finished points in this folder, and resume from them")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     record = Record("sampler_frontier", given.seed)

@@ -1,8 +1,8 @@
-"""Many clients at once: a minute of completions from 64 of them, beside a server that takes one request at a time.
+"""Load test: a minute of completions from 64 clients, compared with a server that takes one request at a time.
 
     python -m benchmarks.serving_load MODEL [--clients 64] [--seconds 60] [--name NAME]
 
-Prompts and completions have various lengths. Anything but 200 and 429 is an error.
+Prompts and completions have various lengths. Any status other than 200 and 429 is an error.
 """
 
 import argparse
@@ -29,7 +29,7 @@ WORDS = ("the old house stood at the end of a long road and nobody had lived the
 
 @contextmanager
 def serving(model: str, *flags: str) -> Iterator[tuple[str, int]]:
-    """Address and process of a server."""
+    """Start a server; yields its address and process id."""
     command = [sys.executable, "-m", "unmask", "serve", model, "--port", "0", "--json", *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None  # noqa: S101
@@ -41,7 +41,7 @@ def serving(model: str, *flags: str) -> Iterator[tuple[str, int]]:
 
 
 def resident(pid: int) -> float:
-    """MiB of memory that a process holds."""
+    """Resident memory of a process in MiB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -49,7 +49,7 @@ def resident(pid: int) -> float:
 async def client(
     http: httpx.AsyncClient, name: str, number: int, end: float, found: list[tuple[int, float, int]]
 ) -> None:
-    """Asks until the end; (status, seconds, tokens) of each answer."""
+    """Send requests until the end; records (status, seconds, tokens) of each answer."""
     drawn = random.Random(number)  # noqa: S311
     while time.perf_counter() < end:
         first = drawn.randrange(len(WORDS) - 8)
@@ -65,7 +65,7 @@ async def client(
 
 
 async def load(address: str, pid: int, clients: int, seconds: float) -> dict[str, Any]:
-    """What a server does under load."""
+    """Measure a server under load."""
     limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=address, timeout=300, limits=limits) as http:
         name = (await http.get("/v1/models")).json()["data"][0]["id"]

@@ -1,4 +1,4 @@
-"""What the card of a shipped model says of it: the bound of held-out data, and samples nobody chose.
+"""The figures on the card of a shipped model: the bound on held-out data, and unselected samples.
 
 python -m benchmarks.shipped_models demo data/books
 python -m benchmarks.shipped_models digits data/mnist
@@ -27,7 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "--steps 192 --temperature 0.7": {"steps": 192, "temperature": 0.7},
     "--steps 384 --top-p 0.9 --sampler remask-loop": {"steps": 384, "top_p": 0.9, "sampler": "remask-loop"},
 }
-"""How the samples of the card are drawn: by the model's own law, and in ways that read better."""
+"""How the samples on the card are drawn: from the model's own distribution, and with settings that read better."""
 
 
 def written(model: Model) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def written(model: Model) -> dict[str, Any]:
 
 
 def main(name: str, data: str) -> None:
-    """Measure, draw, record."""
+    """Measure, sample and record."""
     record, source, model = Record(f"shipped_{name}", seed=0), find_model(name), load(name)
     record.write(
         model=name,

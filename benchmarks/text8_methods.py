@@ -1,11 +1,11 @@
-r"""One method on text8 with a budget that all share: the same network, data, tokens and optimiser.
+r"""Trains one method on text8 with the budget shared by all: the same network, data, tokens and optimiser.
 
     python -m benchmarks.text8_methods METHOD data/text8 runs/METHOD --seed 0
     python -m benchmarks.text8_methods genmd4 data/text8 runs/races --masks exact-k --steps 2300 \
         --name genmd4/genmd4-2300-races --about 'exact-k masks'
 
-Other flags are fields as for `unmask train` (--masks exact-k). Records bits per character of the whole test split, what
-a step takes, and how calm training was.
+Other flags are fields as for `unmask train` (--masks exact-k). Records bits per character of the whole test split, the
+time per step, and how stable training was.
 """
 
 import argparse
@@ -35,9 +35,7 @@ SETTLED = 200
 
 
 def config(method: str, data: str, seed: int, steps: int, time: bool, settings: list[str]) -> RunConfig:
-    """25 M parameters, 256 characters, AdamW; all that can see the time do, unless they shall not; all else by
-    settings.
-    """
+    """25 M parameters, 256 characters, AdamW; time-conditioned where the method allows it and `time` is set."""
     training = TrainingConfig(
         steps=steps,
         batch_size=256,
@@ -50,13 +48,13 @@ def config(method: str, data: str, seed: int, steps: int, time: bool, settings: 
     )
     network = TransformerConfig(Dataset(data).vocabulary.size, 8, 8, 512, conditioning=Conditioning(time=time))
     setup = with_method(RunConfig(data, network, training=training), method)
-    if not time:  # also those that would see it by themselves
+    if not time:  # including those that see it by default
         setup = replace(setup, network=replace(setup.network, conditioning=Conditioning()))
     return apply(setup, tuple(settings))
 
 
 def trained(setup: RunConfig, folder: Path) -> tuple[list[Report], float]:
-    """All reports, and the seconds of a step once all is compiled."""
+    """All reports, and the seconds per step after compilation."""
     reports: list[Report] = []
     start = 0.0
     for report in train(setup, folder):
@@ -69,7 +67,7 @@ def trained(setup: RunConfig, folder: Path) -> tuple[list[Report], float]:
 
 
 def calm(reports: list[Report], clip: float) -> dict[str, Any]:
-    """How training went: the noise of the loss at the end, gradients, and what was lost to them."""
+    """Stability of training: the noise of the loss at the end, gradient norms, and the share of clipped steps."""
     loss = np.array([r.loss for r in reports])
     gradient = np.array([r.gradient for r in reports])[SETTLED:]
     last = loss[-len(loss) // 4 :]
@@ -89,10 +87,12 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=1500, help=f"more than {SETTLED + 1}: those before are not timed")
+    parser.add_argument(
+        "--steps", type=int, default=1500, help=f"more than {SETTLED + 1}; the first {SETTLED} are not timed"
+    )
     parser.add_argument("--no-time", action="store_true")
-    parser.add_argument("--about", default="", help="what is done in a way of its own")
-    parser.add_argument("--name", help="of the record; methods/METHOD if left out")
+    parser.add_argument("--about", default="", help="description of what differs in this run")
+    parser.add_argument("--name", help="name of the record (default: methods/METHOD)")
     options, settings = parser.parse_known_args()
     if options.steps <= SETTLED + 1:
         parser.error(f"too few steps to time: got {options.steps}, allowed: more than {SETTLED + 1}; train longer")
@@ -118,7 +118,7 @@ def main() -> None:
 
 
 def learned(model: Model, data: Dataset) -> dict[str, Any]:
-    """The exponent w of every token, where there is one, and how often each comes."""
+    """The exponent w of every token, if the model has exponents, and the frequency of each token."""
     schedule, names = model.process.schedule, symbols(model.vocabulary)
     if not schedule.per_token:
         return {}

@@ -1,9 +1,9 @@
-"""How low a recipe brings text8 in a given time of training.
+"""How low a bound a recipe reaches on text8 in a given training time.
 
     python -m benchmarks.text8_speedrun NAME data/text8 runs/NAME --seconds 100 --about "what is tried" --layers 8 …
 
-As `benchmarks.timed`, with a recipe that all runs share but for what they try. Compared on a part of the validation
-split, with the same masks for all, or measured on the whole test split (`--split test --sequences 0`).
+Like `benchmarks.timed`, with a recipe that all runs share except for what they try. Runs are compared on a part of the
+validation split with the same masks for all, or measured on the whole test split (`--split test --sequences 0`).
 """
 
 import argparse
@@ -26,7 +26,7 @@ NETWORKS: dict[str, NetworkConfig] = {
 
 
 def recipe(network: str, method: str, data: str, seed: int, settings: list[str]) -> RunConfig:
-    """Muon, a long linear cooldown, MD4 with plain weights; all else by settings."""
+    """Muon, a long linear cooldown, MD4 with plain weights; `settings` override the rest."""
     training = TrainingConfig(
         steps=NEVER,
         batch_size=512,
@@ -44,7 +44,7 @@ def recipe(network: str, method: str, data: str, seed: int, settings: list[str])
 
 
 def asked(words: list[str] | None) -> tuple[RunConfig, argparse.Namespace]:
-    """What a command line says; None: that of this process."""
+    """The configuration and options from a command line (None: that of this process)."""
     wanted = parser(__doc__, "valid", 2000)
     wanted.add_argument("--network", choices=NETWORKS, default="transformer")
     options, settings = wanted.parse_known_args(words)
@@ -52,7 +52,7 @@ def asked(words: list[str] | None) -> tuple[RunConfig, argparse.Namespace]:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Train, measure, record."""
+    """Train, measure and record."""
     config, options = asked(words)
     name = options.name if "/" in options.name else f"speedrun/{options.name}"
     record(f"{name}-{options.seed}", config, options)

@@ -1,4 +1,4 @@
-"""What counts alone know of the texts that a model is measured on: n-gram models of its training text, token by token.
+"""N-gram references for the texts that a model is measured on: n-gram models of its training text, token by token.
 
     python -m benchmarks.text_counts NAME DATA SETS --sets wikitext2 ptb lambada
 
@@ -21,14 +21,14 @@ from .record import Record
 
 
 def figure(model: NGram, rows: NDArray[Any]) -> dict[str, Any]:
-    """Bits per token, each sequence by itself, as the network sees it."""
+    """Bits per token, with each sequence scored separately, as the network sees it."""
     nats = np.array([-np.log(model.probs(row)).sum() for row in rows])
     scores = Scores(nats, np.zeros(len(rows)), np.full(len(rows), rows.shape[1]), 0, neighbours=True)
     return {"order": model.order, **asdict(bits(per_unit(scores, scores.tokens)))}
 
 
 def main() -> None:
-    """Count, measure, record."""
+    """Count, measure and record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name")
     parser.add_argument("data")

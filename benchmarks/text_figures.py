@@ -1,4 +1,4 @@
-"""What a trained text model is worth: held-out text, samplers of T steps, texts of other kinds, multiple choice.
+"""Measures a trained text model: held-out text, samplers with T steps, other kinds of text, multiple choice.
 
     python -m benchmarks.text_figures NAME RUN SETS --sets wikitext2 ptb lambada --questions hellaswag_val.jsonl.xz
 
@@ -21,18 +21,18 @@ from .record import Record
 
 
 def bounds(run: Run, how: Evaluation, steps: list[int]) -> list[dict[str, Any]]:
-    """Of held-out text: in continuous time, and of samplers with so many steps."""
+    """Bounds on held-out text: in continuous time, and for samplers with these numbers of steps."""
     return [evaluate(run, replace(how, steps=t)).document() | {"data": None} for t in (None, *steps)]
 
 
 def other_texts(run: Run, how: Evaluation, names: list[str], folder: Path) -> list[dict[str, Any]]:
-    """Of sets that the model was not trained on, by the protocol of SEDD."""
+    """Bounds on sets that the model was not trained on, by the protocol of SEDD."""
     measured = ZeroShots(run, how)
     return [measured.measure(ZeroShot(find_text(name, folder)))[1] for name in names]
 
 
 def questions(run: Run, file: Path, many: int, draws: int) -> dict[str, Any]:
-    """Accuracy on so many questions, continuation only."""
+    """Accuracy on this many questions, with only the continuation hidden."""
     start = time.perf_counter()
     _, found = choices(run, file, Evaluation(sequences=many), whole=False, draws=draws)
     each = (time.perf_counter() - start) / found.questions
@@ -47,8 +47,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="+", default=["wikitext2", "ptb", "lambada"])
     parser.add_argument("--steps", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--questions", help="a file in the folder; none are asked if left out")
-    parser.add_argument("--many", type=int, default=2000, help="questions")
+    parser.add_argument("--questions", help="a file in the folder (default: ask no questions)")
+    parser.add_argument("--many", type=int, default=2000, help="number of questions")
     parser.add_argument("--draws", type=int, default=8)
     options = parser.parse_args()
     run, how = Run.open(options.run), Evaluation("test", draws=options.draws, repeats=2)

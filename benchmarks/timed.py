@@ -1,14 +1,14 @@
-"""Trains a preset for a given time, whatever machine it is, and measures the bound of held-out data.
+"""Trains a preset for a given time on any machine, and measures the bound on held-out data.
 
     python -m benchmarks.timed NAME DATA RUN --preset cifar10 --seconds 600 --method d3pm --batch-size 128 …
 
-The clock starts when everything is compiled (that time is stated), and the number of steps follows from the speed that
-is measured then, so that the learning rate falls to its end in time. Other flags are fields as for `unmask train`. What
-is measured are the averaged weights: on the whole test split, or on a part of another with the same masks for all
+The clock starts when everything is compiled (the compile time is recorded), and the number of steps follows from the
+speed measured then, so that the learning rate ends its decay in time. Other flags are fields as for `unmask train`.
+The averaged weights are measured: on the whole test split, or on part of another split with the same masks for all
 (`--split valid --sequences 2000`).
 
-`--first="--batch-size 128"` sets fields for the first 40 % of the time alone, in which the rate does not fall; what
-follows begins with the averaged weights, and lets the rate fall.
+`--first="--batch-size 128"` sets fields for the first 40 % of the time only, when the rate does not fall; the second
+stage starts from the averaged weights, and lets the rate fall.
 """
 
 import argparse
@@ -36,18 +36,18 @@ from unmask.training import Report, Trainer
 from .record import Record
 
 COMPILED, TIMED = 10, 50
-"""Steps before the clock starts, and those whose speed says how many there will be, for the time being."""
+"""Steps before the clock starts, and steps whose speed gives the first estimate of the number of steps."""
 SETTLED = 0.35
-"""The part of the time whose speed decides it: the first steps are slower, and the rate begins to fall at 0.4."""
+"""The part of the time whose speed gives the final number: early steps are slower, and the rate falls from 0.4 on."""
 NEVER = 1 << 30
 SEEN = 512
-"""Training sequences whose bound says how much of the data is known by heart."""
+"""Training sequences whose bound shows how much of the data was memorised."""
 FIRST = 0.4
-"""The part of the time for which `--first` speaks: what a linear cooldown over 60 % leaves."""
+"""The part of the time in which `--first` applies: what a linear cooldown over 60 % leaves."""
 
 
 def parser(description: str | None, split: str, sequences: int) -> argparse.ArgumentParser:
-    """What all trainings of a given time can be told."""
+    """The options that all timed runs share."""
     wanted = argparse.ArgumentParser(description=description, allow_abbrev=False)
     wanted.add_argument("name")
     wanted.add_argument("data")
@@ -65,7 +65,7 @@ def parser(description: str | None, split: str, sequences: int) -> argparse.Argu
 
 @dataclass(frozen=True)
 class Stage:
-    """A training of a given time, whose run is saved."""
+    """A training stage of a given time, whose run is saved."""
 
     trainer: Trainer
     reports: list[Report]
@@ -74,12 +74,12 @@ class Stage:
 
     @property
     def tokens(self) -> int:
-        """All that were read."""
+        """The number of tokens read."""
         return self.trainer.done * self.reports[-1].tokens
 
 
 def trained(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.perf_counter) -> Stage:
-    """Train for so many seconds after compilation."""
+    """Train for this many seconds after compilation."""
     reports, begun, start, last = [], clock(), 0.0, NEVER
     since = (0.0, COMPILED)  # from when on, and from which step on, the speed is taken: first the start
     for report in trainer.steps():
@@ -101,7 +101,7 @@ def trained(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.
 
 
 def run_stage(config: RunConfig, folder: Path, seconds: float) -> Stage:
-    """Train in a folder that is a run afterwards."""
+    """Train in a folder, which becomes a run."""
     stage = trained(build_trainer(config, folder, best_device()), seconds)
     Run.start(folder, replace(config, training=stage.trainer.config))
     stage.trainer.save()
@@ -109,7 +109,7 @@ def run_stage(config: RunConfig, folder: Path, seconds: float) -> Stage:
 
 
 def first_stage(config: RunConfig, options: argparse.Namespace) -> tuple[Stage, RunConfig]:
-    """Train with the fields of `--first`; the configuration of what is left."""
+    """Train with the fields of `--first`; returns the stage and the configuration of the second stage."""
     training, folder = config.training, options.folder.with_name(f"{options.folder.name}-first")
     steady = replace(config, training=replace(training, rate=replace(training.rate, cooldown="none")))
     stage = run_stage(apply(steady, tuple(shlex.split(options.first))), folder, FIRST * options.seconds)
@@ -118,7 +118,7 @@ def first_stage(config: RunConfig, options: argparse.Namespace) -> tuple[Stage, 
 
 
 def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
-    """Train, measure, write."""
+    """Train, measure and record."""
     written, stages = Record(name, options.seed), []
     if options.first:
         stage, config = first_stage(config, options)
@@ -148,7 +148,7 @@ def record(name: str, config: RunConfig, options: argparse.Namespace) -> None:
 
 
 def curve(reports: list[Report]) -> list[Any]:
-    """The loss of training in fifty pieces."""
+    """The training loss averaged over fifty segments."""
     pieces = np.array_split(np.array([r.loss for r in reports]), 50)
     return [round(float(piece.mean()), 4) for piece in pieces]
 

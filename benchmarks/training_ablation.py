@@ -1,4 +1,4 @@
-"""What each step of the work on speed gains: every one taken back alone, in one run on one GPU.
+"""What each speed optimisation gains: each is disabled separately, in one run on one GPU.
 
 python -m benchmarks.training_ablation
 """
@@ -48,11 +48,11 @@ CASES: dict[str, tuple[NetworkConfig, tuple[int, ...], int]] = {
     "CIFAR-10": (CIFAR, (32, 32, 3), 256),
 }
 LEFT_OUT = {("CIFAR-10", "compiled as a whole"), ("CIFAR-10", "without the fused MLP")}
-"""The first takes minutes; a U-Net has no such MLP."""
+"""Compiling the U-Net as a whole takes minutes, and it has no such MLP."""
 
 
 def main() -> None:
-    """Measure each change in each case; written after each."""
+    """Measure each change in each case; results are written after each."""
     record, rows = Record("training_ablation", seed=0), []
     for case, (network, shape, batch) in CASES.items():
         for change, (made, compiled) in CHANGES.items():

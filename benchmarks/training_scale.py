@@ -1,4 +1,4 @@
-"""What training costs against the size of the model and the length of its sequences, on one GPU.
+"""Training cost by the size of the model and the length of its sequences, on one GPU.
 
 python -m benchmarks.training_scale
 """
@@ -23,7 +23,7 @@ LARGEST = ((40, 28, 3584), (40, 26, 3328))
 
 
 def main() -> None:
-    """The largest model; sizes at N = 1,024; lengths at 85 M; with and without recomputing the blocks."""
+    """Measure the largest model, sizes at N = 1,024, and lengths at 85 M, with and without recomputing the blocks."""
     record = Record("training_scale", seed=0)
     figures: dict[str, list[Any]] = {"largest": [], "sizes": [], "lengths": []}
     for shape in LARGEST:
@@ -45,7 +45,7 @@ def _network(layers: int, heads: int, width: int) -> TransformerConfig:
 
 
 def _row(network: TransformerConfig, length: int, checkpoint: bool, *, tokens: int = TOKENS, **names: Any) -> Any:
-    """One measurement; what does not fit is a row without figures."""
+    """One measurement; a setting that does not fit in memory gives a row without figures."""
     gc.collect()
     torch._dynamo.reset()
     torch.cuda.empty_cache()

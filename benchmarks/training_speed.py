@@ -1,7 +1,7 @@
-"""How fast the paper's settings train on one GPU, beside a plain compiled implementation in the same run.
+"""How fast the paper's settings train on one GPU, compared with a plain compiled implementation in the same run.
 
 python -m benchmarks.training_speed            all of them
-python -m benchmarks.training_speed text8      those whose name has the word in it; the others stay as they are
+python -m benchmarks.training_speed text8      only settings whose name contains the word; others are kept
 """
 
 import gc
@@ -37,7 +37,7 @@ PLAIN = {"text8, 12×768": (27, 256, 512), "GPT-2 small, V = 50,257": (50_257, 1
 
 
 def main(word: str = "") -> None:
-    """Measure the cases; written after each, so that a stopped run has its figures."""
+    """Measure the cases; results are written after each, so an interrupted run keeps its figures."""
     record, rows = Record("training_speed", seed=0), {}
     if word and record.path.exists():
         rows = {row["case"]: row for row in json.loads(record.path.read_text())["rows"]}
@@ -54,7 +54,7 @@ def main(word: str = "") -> None:
 
 
 def speed(network: NetworkConfig, shape: tuple[int, ...], batch: int) -> dict[str, Any]:
-    """Of one setting; a transformer is compiled as a whole, a U-Net block by block."""
+    """The speed of one setting; a transformer is compiled as a whole, a U-Net block by block."""
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     whole = isinstance(network, TransformerConfig)

@@ -1,11 +1,11 @@
-"""How far neighbouring windows of a text are from independent, by an n-gram model, which is quickly scored.
+"""How far neighbouring windows of a text are from independent, using an n-gram model, which is quick to score.
 
     python -m benchmarks.window_dependence data/text8
 
-Its counts come from the beginning of the training split, and what follows is cut into pieces, as if each were a test
-split. How far their bits lie apart is the true error of one; beside it stand the error over windows, as if they were
-independent, and the one over blocks of neighbours that `unmask eval` gives, and how often the interval of a piece holds
-the mean of all.
+The counts come from the beginning of the training split, and the rest is cut into pieces, as if each were a test split.
+The spread of their bits is the true error of one piece. It is compared with the error over windows, as if they were
+independent, and with the error over blocks of neighbouring windows that `unmask eval` reports; the result also says how
+often the interval of a piece contains the mean of all.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from unmask.evaluation import Estimate, NGram, Scores, per_unit
 from .record import Record, plainly
 
 WINDOWS = (256, 1290)
-"""Tokens: a window of characters, and the characters of a window of 256 subwords."""
+"""Window lengths in tokens: 256 characters, and the characters in a window of 256 subwords."""
 PIECES = (100_000, 1_000_000, 5_000_000)
-"""Tokens of a piece."""
+"""Tokens per piece."""
 
 
 def figures(bits: NDArray[np.float64], window: int) -> dict[str, Estimate]:
-    """Bits per token of a text: over windows, and over blocks of them."""
+    """Bits per token of a text, with errors over windows and over blocks of them."""
     means = bits[: len(bits) // window * window].reshape(-1, window).mean(1)
     ones = np.ones(len(means), dtype=np.int64)
     return {
@@ -36,7 +36,7 @@ def figures(bits: NDArray[np.float64], window: int) -> dict[str, Estimate]:
 
 
 def row(bits: NDArray[np.float64], window: int, piece: int) -> dict[str, Any]:
-    """Of a text in pieces of so many tokens, in windows."""
+    """The row for a text in pieces of this many tokens, cut into windows."""
     count = len(bits) // piece
     found = [figures(part, window) for part in bits[: count * piece].reshape(count, piece)]
     means = np.array([one["windows"].mean for one in found])
@@ -49,11 +49,11 @@ def row(bits: NDArray[np.float64], window: int, piece: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Count, score, record."""
+    """Count, score and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--order", type=int, default=5)
-    parser.add_argument("--counted", type=int, default=20_000_000, help="tokens of the training split")
+    parser.add_argument("--counted", type=int, default=20_000_000, help="tokens of the training split to count")
     given = parser.parse_args()
     record, dataset = Record("window_dependence", seed=0), Dataset(given.data)
     train = dataset.split("train")

@@ -1,11 +1,11 @@
-"""Four-part music as text, and back: a letter for each note, the voices in turn, sixteenth by sixteenth.
+"""Convert four-part music to text and back: one letter per note, sixteenth by sixteenth, the voices in turn.
 
-    python recipes/chorales.py lines jsb-chorales-16th.json FOLDER    train.txt, valid.txt, test.txt, a window a line
+    python recipes/chorales.py lines jsb-chorales-16th.json FOLDER    train.txt, valid.txt, test.txt; a window per line
     python recipes/chorales.py soprano FOLDER/test.txt 2              the first two windows, all but the soprano hidden
-    python recipes/chorales.py midi FILE                              FILE-1.mid, FILE-2.mid, …: one for each line
+    python recipes/chorales.py midi FILE                              FILE-1.mid, FILE-2.mid, …: one per line
 
-The JSON has lists of pieces under train, valid and test; a piece is a list of sixteenths, each a list of up to four
-MIDI pitches, soprano first. A is the pitch 36 and t is 81; a dot is a rest.
+The JSON has lists of pieces under train, valid and test. A piece is a list of sixteenths, each a list of up to four
+MIDI pitches, soprano first. Letter A is pitch 36 and t is 81; a dot is a rest.
 """
 
 import json
@@ -21,12 +21,12 @@ from unmask.mistakes import fail, require
 LETTERS = (ascii_letters[26:] + ascii_letters[:26])[:46]
 LOWEST, REST, VOICES = 36, ".", 4
 SIXTEENTHS, HOP = 64, 16
-"""Of a window: four bars of four beats. Windows of the training pieces begin a bar apart."""
+"""Sixteenths in a window (four bars of four beats), and between the starts of training windows (one bar)."""
 TICKS = 120
-"""Of a sixteenth in the MIDI file, at 480 to the beat."""
+"""Ticks per sixteenth in the MIDI file, at 480 per beat."""
 
 Piece = list[list[int]]
-"""Sixteenths of four pitches; −1 is a rest."""
+"""A list of sixteenths with four pitches each; −1 is a rest."""
 
 
 # ------------------------------------------------------------------------------------------- notes as text
@@ -41,13 +41,18 @@ def read(path: Path) -> dict[str, list[Piece]]:
             for split in ("train", "valid", "test")
         }
     except (ValueError, KeyError, TypeError) as error:
-        fail(f"{path} does not hold chorales", got=repr(error), allowed="the JSON described above", do="check the file")
+        fail(
+            f"{path} does not contain chorales",
+            got=repr(error),
+            allowed="the JSON that chorales.py describes",
+            do="check the file",
+        )
 
 
 def letter(pitch: int) -> str:
-    """Of a note, or the dot of a rest."""
+    """The letter of a note, or the dot of a rest."""
     inside = LOWEST <= pitch < LOWEST + len(LETTERS)
-    require(pitch < 0 or inside, "a note has no letter", got=pitch, allowed="36..81", do="transpose the piece")
+    require(pitch < 0 or inside, "a note is out of range", got=pitch, allowed="36..81", do="transpose the piece")
     return REST if pitch < 0 else LETTERS[pitch - LOWEST]
 
 
@@ -57,14 +62,14 @@ def line(window: Piece) -> str:
 
 
 def windows(piece: Piece, hop: int) -> Iterator[Piece]:
-    """Whole windows at every hop, and what is left of the piece at its end."""
+    """Whole windows at every hop, and the remainder at the end of the piece."""
     for start in range(0, len(piece), hop):
         if start % SIXTEENTHS == 0 or start + SIXTEENTHS <= len(piece):
             yield piece[start : start + SIXTEENTHS]
 
 
 def transposed(piece: Piece, ranges: Sequence[tuple[int, int]]) -> Iterator[Piece]:
-    """The piece in every key in which each voice stays within its range: Bach wrote each in one."""
+    """The piece in every key in which each voice stays within its range."""
     sung = [[notes[voice] for notes in piece if notes[voice] >= 0] for voice in range(VOICES)]
     room = [(low - min(notes), high - max(notes)) for notes, (low, high) in zip(sung, ranges, strict=True) if notes]
     down, up = max((low for low, _ in room), default=0), min((high for _, high in room), default=0)
@@ -73,7 +78,7 @@ def transposed(piece: Piece, ranges: Sequence[tuple[int, int]]) -> Iterator[Piec
 
 
 def write_lines(path: Path, folder: Path) -> None:
-    """A file for each split: training pieces in all keys, the others as they are, each note once."""
+    """Write a file for each split: training pieces in all keys, the others as written, each note once."""
     splits = read(path)
     notes = [[n[voice] for piece in splits["train"] for n in piece if n[voice] >= 0] for voice in range(VOICES)]
     ranges = [(min(voice), max(voice)) for voice in notes]
@@ -86,7 +91,7 @@ def write_lines(path: Path, folder: Path) -> None:
 
 
 def soprano(text: str) -> str:
-    """A prompt for `unmask infill`: the first of every four letters, the other three hidden."""
+    """A prompt for `unmask infill`: the first of every four letters, with the other three hidden."""
     return "".join(f"{first}___" for first in text[::VOICES])
 
 
@@ -94,7 +99,7 @@ def soprano(text: str) -> str:
 
 
 def variable(number: int) -> bytes:
-    """A number in MIDI's form: seven bits a byte, the highest first, all but the last marked."""
+    """A number in MIDI's variable-length form: seven bits per byte, the highest first, all but the last marked."""
     found = [number & 127]
     while number := number >> 7:
         found.append(number & 127 | 128)
@@ -102,12 +107,12 @@ def variable(number: int) -> bytes:
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
-    """With its length."""
+    """A MIDI chunk: kind, length, data."""
     return kind + len(data).to_bytes(4, "big") + data
 
 
 def track(letters: str, channel: int) -> bytes:
-    """One voice, equal neighbours held as one note: the grid does not say where a note is struck again."""
+    """One voice. Equal neighbours are held as one note: the grid does not say where a note is repeated."""
     events, waited = b"", 0
     for symbol, run in groupby(letters):
         ticks = TICKS * len(list(run))
@@ -122,9 +127,11 @@ def track(letters: str, channel: int) -> bytes:
 
 
 def midi(text: str) -> bytes:
-    """A MIDI file of four tracks, 120 beats to the minute; letters of a broken last sixteenth are left out."""
+    """A MIDI file of four tracks at 120 beats per minute; an incomplete last sixteenth is left out."""
     strange = sorted(set(text) - set(LETTERS + REST))
-    require(not strange, "this is no music", got="".join(strange), allowed=f"{LETTERS} and {REST}", do="check the file")
+    require(
+        not strange, "this is not music", got="".join(strange), allowed=f"{LETTERS} and {REST}", do="check the file"
+    )
     whole = text[: len(text) // VOICES * VOICES]
     head = b"".join(n.to_bytes(2, "big") for n in (1, VOICES, 4 * TICKS))
     return chunk(b"MThd", head) + b"".join(track(whole[voice::VOICES], voice) for voice in range(VOICES))
@@ -134,12 +141,12 @@ def midi(text: str) -> bytes:
 
 
 def texts(path: str) -> list[str]:
-    """The lines of a file that are not empty."""
+    """The non-empty lines of a file."""
     return Path(path).read_text().split()
 
 
 def write_midi(path: str) -> None:
-    """One file for each line."""
+    """Write one MIDI file for each line."""
     for number, text in enumerate(texts(path), start=1):
         out = Path(path).with_suffix("").with_name(f"{Path(path).stem}-{number}.mid")
         out.write_bytes(midi(text))

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Bach's chorales: bits per note of pieces that were held out, new music, and melodies harmonised by filling in.
+# Bach's chorales: bits per note of held-out pieces, new music, and melodies harmonised by infilling.
 #   recipes/chorales.sh jsb-chorales-16th.json                             four voices on a grid of sixteenths
-#   recipes/chorales.sh jsb-chorales-16th.json --size 1m --steps 500       what follows goes to unmask train
-# All is written below OUT. The same command again goes on where it was. A note is a letter (see chorales.py), a row is
-# four bars, and "given the soprano, the other voices" is a text with gaps. The .mid files can be listened to.
+#   recipes/chorales.sh jsb-chorales-16th.json --size 1m --steps 500       further flags go to unmask train
+# Everything is written below OUT. If interrupted, run the same command again to resume. A note is a letter (see
+# chorales.py), a row is four bars, and "given the soprano, the other voices" is a text with gaps. The results include
+# MIDI files to listen to.
 set -eu
-source=${1:?the JSON of the chorales} out=${OUT:-chorales}
+source=${1:?the JSON file of the chorales} out=${OUT:-chorales}
 shift
 notes() { python3 "$(dirname "$0")/chorales.py" "$@"; }
 notes lines "$source" "$out/notes"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Molecules as SMILES: how many are valid, different, and new?
-#   recipes/molecules.sh moses                                   MOSES: a folder with train.csv and test.csv, or fetched
-#   recipes/molecules.sh moses --steps 500 --batch-size 64       what follows goes to unmask train
-# All is written below OUT. The same command again goes on where it was. The last line needs RDKit
+# Molecules as SMILES: what share of the samples is valid, unique and novel?
+#   recipes/molecules.sh moses                                   MOSES: folder with train.csv and test.csv, or downloaded
+#   recipes/molecules.sh moses --steps 500 --batch-size 64       further flags go to unmask train
+# Everything is written below OUT. If interrupted, run the same command again to resume. The last line needs RDKit
 # (pip install "unmask[molecules]"); without it, take OUT/data and OUT/samples.json to a machine that has it.
 set -eu
 source=${1:-moses} out=${OUT:-molecules}

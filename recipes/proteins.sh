@@ -1,9 +1,10 @@
 #!/bin/bash
-# Proteins: bits per residue of proteins that were held out, and samples beside real ones.
+# Proteins: bits per residue of held-out proteins, and samples compared with real ones.
 #   recipes/proteins.sh proteins.fasta                             a FASTA file or a folder of them, compressed or not
-#   recipes/proteins.sh proteins.fasta --size 1m --batch-size 8    what follows goes to unmask train
-# All is written below OUT. The same command again goes on where it was. Proteins longer than LENGTH are left out. The
-# first row of the last table is real: its unigram entropy and 3-gram perplexity are what the bound is to be compared with.
+#   recipes/proteins.sh proteins.fasta --size 1m --batch-size 8    further flags go to unmask train
+# Everything is written below OUT. If interrupted, run the same command again to resume. Proteins longer than LENGTH are
+# left out. The first row of the last table is real data; its unigram entropy and 3-gram perplexity are the reference
+# for the bound.
 set -eu
 source=${1:?a FASTA file} out=${OUT:-proteins}
 shift

@@ -221,7 +221,7 @@ def test_lines_break_between_words_and_inside_only_if_they_must():
 
 def test_what_cannot_be_shown_is_said(tmp_path):
     for write in (lambda s: write_gif(tmp_path / "a.gif", s), lambda s: write_html(tmp_path / "a.html", s, "No")):
-        with pytest.raises(ValueError, match="got none, allowed: texts, or pictures of one shape"):
+        with pytest.raises(ValueError, match="got none, allowed: texts, or images of one shape"):
             write([])
         with pytest.raises(ValueError, match=r"got \(2, 3\), text"):
             write([picture_story(2, 3), text_story()])

@@ -56,31 +56,31 @@ def test_version():
     [
         (
             ["demo", "--sed", "3"],
-            "unknown words: got --sed, 3, allowed: what unmask --help lists; did you mean --seed?",
+            "unknown arguments: got --sed, 3, allowed: what unmask COMMAND --help lists; did you mean --seed?",
         ),
-        (["demo", "--seed", "x"], "--seed is not a whole number: got 'x', allowed: a whole number"),
-        (["sample", "demo", "--length", "1e3"], "--length is not a whole number: got '1e3'"),
+        (["demo", "--seed", "x"], "--seed is not an integer: got 'x', allowed: an integer"),
+        (["sample", "demo", "--length", "1e3"], "--length is not an integer: got '1e3'"),
         (["sample", "demo", "--temperature", "hot"], "--temperature is not a number: got 'hot'"),
         (
             ["sample", "demo", "--grid", "round"],
-            "--grid is none of what is known: got 'round', allowed: cosine, uniform; name",
+            "--grid has an unknown value: got 'round', allowed: cosine, uniform; choose",
         ),
-        (["sample", "demo", "more"], "unknown words: got more, allowed:"),
+        (["sample", "demo", "more"], "unknown arguments: got more, allowed:"),
         (["sample", "demo", "-n"], "-n/--count has no value"),
         (["sample"], "MODEL is missing: got none"),
-        (["frontier", "demo", "--temperatures", "a"], "--temperatures cannot be that: got 'a'"),
-        (["sample", "demo", "--sed", "3", "--len", "4"], "unknown words: got --sed, 3, --len, 4, allowed:"),
+        (["frontier", "demo", "--temperatures", "a"], "--temperatures has an invalid value: got 'a'"),
+        (["sample", "demo", "--sed", "3", "--len", "4"], "unknown arguments: got --sed, 3, --len, 4, allowed:"),
         (["demo", "--seed", "-1"], "seed is out of range: got -1, allowed: 0 <= seed < 2**64"),
         (["dmeo"], "unknown command: got dmeo, allowed: demo, info, "),
-        (["demo", "--out", "/dev/null/pictures"], "got /dev/null, which is no folder"),
+        (["demo", "--out", "/dev/null/pictures"], "got /dev/null, which is not a folder"),
         (["train", "--out", "x"], "nothing to train on: got no preset, no --data"),
         (["train", "characters"], "no folder for the run"),
         (["train", "charcters", "--out", "x"], "did you mean characters?"),
         (["train", "text8", "--dry-run", "--lyers", "3"], "unknown field: got --lyers"),
         (["train", "text8", "--dry-run", "--lyers", "3"], "did you mean --layers"),
-        (["train", "text8", "--dry-run", "--layers", "many"], "--layers is not a whole number: got 'many'"),
+        (["train", "text8", "--dry-run", "--layers", "many"], "--layers is not an integer: got 'many'"),
         (["train", "text8", "--dry-run", "--mlp", "swish"], "gated"),
-        (["train", "text8", "--dry-run", "--size", "1m"], "a preset has its size"),
+        (["train", "text8", "--dry-run", "--size", "1m"], "a preset sets the size"),
         (["train", "text8", "--dry-run", "--heads", "7"], "the heads do not fit the width"),
         (["train", "text8", "--dry-run", "--heads", "0"], "heads is out of range: got 0"),
         (["train", "text8", "--dry-run", "--width", "-32"], "width is out of range: got -32"),
@@ -91,9 +91,9 @@ def test_version():
         ),
         (["train", "text8", "--dry-run", "--classes", "-1"], "classes is out of range: got -1"),
         (["train", "cifar10", "--dry-run", "--blocks", "0"], "blocks is out of range: got 0"),
-        (["train", "text8", "--dry-run", "--block", "4"], "md4 reads all of a row: got block 4"),
-        (["train", "text8", "--dry-run", "--causal"], "md4 reads all of a row: got causal True"),
-        (["train", "text8", "--dry-run", "--clip", "-1"], "the clip is not positive: got -1"),
+        (["train", "text8", "--dry-run", "--block", "4"], "md4 does not support --block: got block 4"),
+        (["train", "text8", "--dry-run", "--causal"], "md4 does not support --causal: got causal True"),
+        (["train", "text8", "--dry-run", "--clip", "-1"], "clip is not positive: got -1"),
         (["train", "text8", "--dry-run", "--label-dropout", "2"], "label_dropout is out of range: got 2"),
         (["train", "text8", "--dry-run", "--betas", "1", "1"], "a beta is out of range"),
         (["train", "text8", "--dry-run", "--shift", "2"], "shift ε is out of range: got 2"),
@@ -105,7 +105,7 @@ def test_version():
             ["data", "prepare", "x", "--out", "y", "--valid", "nan"],
             "the held-out shares are out of range: got valid nan",
         ),
-        (["data", "prepare", "shakespeare", "--out", "y", "--workers", "0"], "there are no workers: got 0"),
+        (["data", "prepare", "shakespeare", "--out", "y", "--workers", "0"], "workers is not positive: got 0"),
         (["train", "imagenet64", "--out", "x"], "no such source: got imagenet64"),
         (["train", "--data", "nowhere", "--out", "x"], "nowhere holds no prepared data"),
     ],
@@ -149,6 +149,21 @@ def test_train_help_lists_presets_and_fields():
         assert word in done.stdout
 
 
+def test_train_help_lists_the_fields_of_a_preset_and_of_a_method(here):
+    for words, has, lacks in (
+        (("imagenet64",), ("--blocks", "--patch"), ("--mlp",)),
+        (("text8", "--method", "genmd4"), ("--initial", "--no-time"), ("--weighting",)),
+        (("--method", "d3pm", "--steps", "9"), ("--auxiliary", "--mlp"), ("--weighting",)),
+    ):
+        done = here("train", *words, "--help")
+        assert done.returncode == 0, done.stderr
+        for word in has:
+            assert f" {word} " in done.stdout, (words, word)
+        for word in lacks:
+            assert f" {word} " not in done.stdout, (words, word)
+    assert "did you mean text8" in here("train", "tex8", "--help").stderr
+
+
 def test_every_preset_has_a_dry_run_without_its_data(tmp_path, here):
     """The configuration, its size and its cost, before anything is fetched."""
     for name, said in (("fineweb-edu-large", "878.46 M parameters"), ("imagenet64", "197.65 M parameters")):
@@ -171,7 +186,7 @@ def test_fields_are_set_by_name(here):
     words = "--optimizer muon --k-law bell --k-bell 3 4 --checkpoint --no-time --rate=0.01 --final_rate 0.1 --layers 2"
     done = here("train", "text8", "--dry-run", *words.split())
     assert done.returncode == 2  # the paper's preset masks independently, which has no law of k
-    assert "independent masks have no law of k" in done.stderr
+    assert "k_law applies to exact-k masks only" in done.stderr
     done = here("train", "text8", "--dry-run", "--masks", "exact-k", *words.split())
     assert done.returncode == 0, done.stderr
     config = json.loads(done.stdout[done.stdout.index("{") :])
@@ -218,7 +233,7 @@ def test_bench_measures_and_compares(tmp_path, here):
     assert sum(found["breakdown"].values()) == pytest.approx(1, abs=0.01)
     assert json.loads((tmp_path / "a.json").read_text()) == found
     shown = here(*words, "--compare", "a.json")
-    assert "against the file" in shown.stdout
+    assert "relative to the file" in shown.stdout
     assert "TFLOP/s" in shown.stdout
     (tmp_path / "other.json").write_text("{}")
     wrong = here(*words, "--compare", "other.json")

@@ -103,16 +103,16 @@ def with_header(header):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda c: c[:-4], "the text does not come out as it went in"),
+        (lambda c: c[:-4], "the text differs from what was compressed"),
         (lambda c: c[:-1], "the code is damaged"),
-        (lambda c: c[:-30] + bytes([c[-30] ^ 1]) + c[-29:], "the text does not come out as it went in"),
-        (lambda c: b"other" + c, "this is no compressed text"),
-        (lambda _: b"", "this is no compressed text"),
+        (lambda c: c[:-30] + bytes([c[-30] ^ 1]) + c[-29:], "the text differs from what was compressed"),
+        (lambda c: b"other" + c, "this is not a compressed text"),
+        (lambda _: b"", "this is not a compressed text"),
         (
             lambda c: c[: c.index(b"}") + 1] + b"more" + c[c.index(b"}") + 1 :],
-            "the text does not come out as it went in",
+            "the text differs from what was compressed",
         ),
-        (lambda c: c.replace(b'"tokens": 186', b'"tokens": 187'), "the text does not come out as it went in"),
+        (lambda c: c.replace(b'"tokens": 186', b'"tokens": 187'), "the text differs from what was compressed"),
         (lambda c: c.replace(b'"steps": 32', b'"steps": -2'), "the header is damaged"),
         (lambda c: c.replace(b'"steps": 32', b'"steps": "a"'), "the header is damaged"),
         (lambda c: c.replace(b'"tokens": 186', b'"tokens":2e10'), "the header is damaged"),
@@ -142,29 +142,29 @@ def test_another_machine_is_named(letters):
 
 def test_another_model_is_refused(letters, subwords):
     made = compress(load(letters), "somewhere", TEXT.encode())
-    with pytest.raises(ValueError, match=r"this is another model: .* was called 'somewhere'"):
+    with pytest.raises(ValueError, match=r"this is a different model: .* was called 'somewhere'"):
         decompress(load(subwords), made)
 
 
 def test_what_is_there_is_not_replaced_unasked(letters, file, capsys):
     assert main(["compress", str(letters), "a.txt"]) == 0
     capsys.readouterr()
-    assert "a.txt is there already" in refused(capsys, "decompress", "a.txt.unmask")
-    assert "a.txt.unmask is there already" in refused(capsys, "compress", letters, "a.txt")
-    assert "would replace the file itself" in refused(capsys, "compress", letters, "a.txt", "--out", "./a.txt")
-    assert "would replace the file itself" in refused(capsys, "decompress", "a.txt.unmask", "--out", "a.txt.unmask")
+    assert "a.txt already exists" in refused(capsys, "decompress", "a.txt.unmask")
+    assert "a.txt.unmask already exists" in refused(capsys, "compress", letters, "a.txt")
+    assert "would replace the input" in refused(capsys, "compress", letters, "a.txt", "--out", "./a.txt")
+    assert "would replace the input" in refused(capsys, "decompress", "a.txt.unmask", "--out", "a.txt.unmask")
     file.with_name("c.bin").write_bytes(file.with_name("a.txt.unmask").read_bytes())
-    assert "does not say its name before" in refused(capsys, "decompress", "c.bin")
+    assert "does not end in .unmask" in refused(capsys, "decompress", "c.bin")
     assert main(["decompress", "c.bin", "--out", "d.txt"]) == 0
     assert file.with_name("d.txt").read_text() == TEXT
 
 
 def test_what_has_no_code_is_one_line(letters, pictures, molecules, file, tmp_path, capsys):
-    assert "no running text" in refused(capsys, "compress", pictures, file)
-    assert "no running text" in refused(capsys, "compress", molecules, file)
+    assert "not one of running text" in refused(capsys, "compress", pictures, file)
+    assert "not one of running text" in refused(capsys, "compress", molecules, file)
     assert "steps is not positive" in refused(capsys, "compress", letters, file, "--steps", "0")
     causal = trained(Run(letters).config.data, tmp_path / "ar", method="ar")
-    assert "the model has no random orders" in refused(capsys, "compress", causal, file)
+    assert "the model does not support random orders" in refused(capsys, "compress", causal, file)
     learned = trained(Run(letters).config.data, tmp_path / "genmd4", method="genmd4")
     assert "one schedule for all tokens" in refused(capsys, "compress", learned, file)
     file.write_text("xyz")
@@ -178,7 +178,7 @@ def test_what_has_no_code_is_one_line(letters, pictures, molecules, file, tmp_pa
 
 def test_a_vocabulary_that_forgets_is_refused(subwords):
     """The end of text is a token and no text: it would come back as nothing."""
-    with pytest.raises(ValueError, match="the vocabulary cannot write this text"):
+    with pytest.raises(ValueError, match="the vocabulary cannot represent this text"):
         compress(load(subwords), "x", b"the cat<|endoftext|>the dog")
 
 
@@ -210,6 +210,6 @@ def test_a_file_does_not_decide_what_is_fetched(letters, file, capsys):
     for name in ("hub:someone/something", "nowhere/run\n\x1b[31m", "\x1b[31m\n" + "a" * 5000, "//host/share"):
         header = replace(made.header, model=name)
         file.with_name("b.unmask").write_bytes(Compressed(header, made.code).to_bytes())
-        said = f"the model that this file names is not here: got {name[:80]!r}"
+        said = f"the model of this file was not found: got {name[:80]!r}"
         assert said in refused(capsys, "decompress", "b.unmask")
     assert main(["decompress", "b.unmask", "--model", str(letters)]) == 0

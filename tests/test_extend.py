@@ -86,15 +86,15 @@ def test_names_that_exist_cannot_be_taken():
     def nothing(*given):
         yield from given[:0]
 
-    with pytest.raises(ValueError, match="there is a sampler of this name: got ancestral"):
+    with pytest.raises(ValueError, match="there is already a sampler of this name: got ancestral"):
         extend.sampler("ancestral", summary="")(nothing)
     with pytest.raises(ValueError, match="unknown law: got exactly"):
         extend.sampler("mine", summary="", law="exactly")
     with pytest.raises(ValueError, match="unknown schedules: got any, allowed: ANY, SCALAR, POLYNOMIAL"):
         extend.sampler("mine", summary="", schedules="any")(nothing)
-    with pytest.raises(ValueError, match="there is a schedule of this name"):
+    with pytest.raises(ValueError, match="there is already a schedule of this name"):
         extend.schedule("cosine", Linear())
-    with pytest.raises(ValueError, match="there is a preset of this name"):
+    with pytest.raises(ValueError, match="there is already a preset of this name"):
         extend.preset("text8")(presets.text8)
     for _ in range(2):  # as when a cell of a notebook runs twice
         extend.sampler("mine", summary="nothing")(nothing)
@@ -120,7 +120,7 @@ def test_the_default_of_an_option_says_what_it_is():
     given = options_of("mine", ["shuffle=False", "most=7", "share=1", "how=badly"])
     assert given == {"shuffle": False, "most": 7, "share": 1.0, "how": "badly"}
     assert [options_of("mine", [f"shuffle={word}"])["shuffle"] for word in ("0", "no", "Yes", "1")] == [0, 0, 1, 1]
-    with pytest.raises(ValueError, match="shuffle is on or off: got maybe, allowed: true, false"):
+    with pytest.raises(ValueError, match="shuffle is not on or off: got maybe, allowed: true, false"):
         options_of("mine", ["shuffle=maybe"])
     with pytest.raises(ValueError, match="the value of most is not a number: got many, allowed: int"):
         options_of("mine", ["most=many"])
@@ -155,7 +155,7 @@ def test_configurations_are_what_they_must_be():
         extend.network(Sizeless)
     with pytest.raises(ValueError, match="configuration of a method: got Loose, allowed: a dataclass with build"):
         extend.method("loose")(Loose)
-    with pytest.raises(ValueError, match="this is no method: got Sizeless"):
+    with pytest.raises(ValueError, match="this is not a method: got Sizeless"):
         extend.method("sizeless")(Sizeless)
     assert not {"loose", "sizeless"} & set(METHODS)
 
@@ -192,9 +192,9 @@ def test_what_could_not_be_loaded_again_is_not_trained():
         sharpness: float = 1.0
 
     unknown = taken("Unknown")()
-    with pytest.raises(ValueError, match=r"could not be loaded again with this part: got Unknown.*unmask\.extend"):
+    with pytest.raises(ValueError, match=r"with this part could not be loaded again: got Unknown.*unmask\.extend"):
         RunConfig("data", unknown)
-    with pytest.raises(ValueError, match="could not be loaded again with this part: got Sharper"):
+    with pytest.raises(ValueError, match="with this part could not be loaded again: got Sharper"):
         RunConfig("data", TransformerConfig(27), Sharper())
     extend.method("sharper")(Sharper)
     config = RunConfig("data", TransformerConfig(27), Sharper(sharpness=2.0))
@@ -235,7 +235,7 @@ BROKEN = {
     "a name that is not there": ("from math import tao\n", "line 1 of {path}: ImportError: cannot import name 'tao'"),
     "a mistake of ours": (
         "from unmask import core, extend\n\nextend.schedule('cosine', core.Linear())\n",
-        "line 3 of {path}: ValueError: there is a schedule of this name: got cosine",
+        "line 3 of {path}: ValueError: there is already a schedule of this name: got cosine",
     ),
     "a function of its own": ("def f():\n    raise KeyError\n\n\nf()\n", "line 2 of {path}: KeyError,"),
     "several lines": ("raise RuntimeError('first\\nsecond')\n", "line 1 of {path}: RuntimeError: first, allowed"),

@@ -141,15 +141,15 @@ def test_places_that_cannot_be_written_are_named(tmp_path, monkeypatch):
     for bad, said in (
         (tmp_path, f"{tmp_path} is a folder: got a folder, allowed: a file; name a file in it"),
         (pipe, "is a device or a pipe: got"),
-        (Path("file/a/b.txt"), f"file/a/b.txt cannot be written: got {file}, which is no folder"),
-        (Path("link/b.txt"), f"link/b.txt cannot be written: got {link}, which is no folder"),
+        (Path("file/a/b.txt"), f"file/a/b.txt cannot be written: got {file}, which is not a folder"),
+        (Path("link/b.txt"), f"link/b.txt cannot be written: got {link}, which is not a folder"),
     ):
         with pytest.raises(ValueError, match=re.escape(said)):
             check_files(bad)
     for bad, said in (
         (file, f"{file} is a file: got a file, allowed: a new folder"),
-        (file / "a", f"file/a cannot be written: got {file}, which is no folder"),
-        (link, f"{link} cannot be written: got {link}, which is no folder"),
+        (file / "a", f"file/a cannot be written: got {file}, which is not a folder"),
+        (link, f"{link} cannot be written: got {link}, which is not a folder"),
     ):
         with pytest.raises(ValueError, match=re.escape(said)):
             check_folder(bad)

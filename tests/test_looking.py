@@ -93,7 +93,7 @@ def test_info_of_a_model(letters, pictures, tmp_path, capsys):
         assert words in out
     export(find_model(pictures), tmp_path / "p")
     document = json.loads(command(capsys, "info", tmp_path / "p", "--json")[1])
-    assert document["rows"] == "pictures of 4 × 4"
+    assert document["rows"] == "images of 4 × 4"
     assert document["classes"] == ["0", "1", "2"]
     assert document["bytes"] == sum(path.stat().st_size for path in (tmp_path / "p").iterdir())
 

@@ -258,7 +258,7 @@ def test_midi_holds_the_notes():
     assert tracks[0][4:] == first + second + end
     assert tracks[1][4:].startswith(b"\x00" + bytes([0x91, a, 72]) + music.variable(240))
     assert tracks[2][4:] == tracks[3][4:] == end
-    with pytest.raises(ValueError, match="this is no music"):
+    with pytest.raises(ValueError, match="this is not music"):
         music.midi("????")
 
 

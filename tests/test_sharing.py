@@ -172,7 +172,7 @@ def test_export_replaces_an_export_and_nothing_else(letters, copy, tmp_path, cap
     assert main(["export", str(letters), str(copy), "--raw"]) == 0
     assert (copy / "model.safetensors").read_bytes() != before
     (copy / "notes.txt").write_text("mine")
-    for out, said in ((copy, "holds other things: got notes.txt"), (copy / "notes.txt", "is a file")):
+    for out, said in ((copy, "holds other files: got notes.txt"), (copy / "notes.txt", "is a file")):
         assert main(["export", str(letters), str(out)]) == 2
         assert said in capsys.readouterr().err
     assert (copy / "notes.txt").read_text() == "mine"
@@ -296,7 +296,7 @@ DAMAGE = {
     "config: no path": (_changed("config.json", data=3), "names a path: got 3"),
     "config: words for numbers": (_network(layers="many"), "layers is out of range: got many"),
     "config: a huge network": (_network(width=2**24), "do not fit its configuration"),
-    "config: endless layers": (_network(layers=10**9), "describes no network: got 1000000000"),
+    "config: endless layers": (_network(layers=10**9), "describes no valid network: got 1000000000"),
     "config: no network": (_network(width=-4), "allowed:"),
     "vocabulary: not JSON": (_text("vocabulary.json", "<html>"), "vocabulary.json is damaged"),
     "vocabulary: elsewhere": (_text("vocabulary.json", json.dumps(ELSEWHERE)), "unknown kind of vocabulary: got file"),
@@ -313,7 +313,7 @@ DAMAGE = {
     "facts: too large": (_changed("data.json", shape=[1 << 40]), "the shape of a row is wrong"),
     "facts: unknown": (_changed("data.json", more=[1]), "data.json is damaged"),
     "facts missing": (lambda f: (f / "data.json").unlink(), "data.json cannot be used: got no such file"),
-    **{f"a link: {name}": (_link(name), "leads out of its folder") for name in FILES if name != "README.md"},
+    **{f"a link: {name}": (_link(name), "leads outside its folder") for name in FILES if name != "README.md"},
 }
 
 
@@ -348,7 +348,7 @@ def test_a_damaged_run_is_one_line(letters, tmp_path, capsys):
         assert stderr.count("\n") == 1
     (checkpoint / "state.json").write_text("[]")
     assert main(["sample", str(folder)]) == 2
-    assert "no other is whole" in capsys.readouterr().err
+    assert "no other one is intact" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------------------------- the hub
@@ -393,10 +393,10 @@ def test_what_the_hub_may_object_is_one_line(model, hub):
     push, sample = ["push", model, "someone/m"], ["sample", "hub:someone/m"]
     away = "the hub cannot be reached"
     names = {
-        "this is no name of a repository: got no name": ["push", model, "no name"],
+        "this is not a repository name: got no name": ["push", model, "no name"],
         "allowed: OWNER/NAME": ["push", model, "alone"],
         "someone/m is not on the hub": sample,
-        "is not a model of unmask: got no config.json": ["sample", "hub:someone/other"],
+        "is not an unmask model: got no config.json": ["sample", "hub:someone/other"],
     }
     for environment, commands, said in (
         (no_token, [push], ["HF_TOKEN"]),

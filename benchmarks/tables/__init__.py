@@ -1,6 +1,6 @@
 """Write the tables of the documents from the JSON under `results/`.
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->` in a Markdown file; `make results` rewrites it.
+A table is the text between `<!-- table NAME -->` and `<!-- end -->` in a Markdown file; `make results` rewrites it.
 
     python -m benchmarks.tables
 """
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 PLACE = re.compile(r"(<!-- table (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 RECORDS = tuple(f"speedrun/{name}-0" for name in ("chars-10min", "subwords-before", "subwords-late", "subwords-values"))
-"""Runs on text8 of ten minutes and more, by the recipes of today and those just before."""
+"""Runs on text8 of ten minutes and more, with the current recipes and the previous ones."""
 
 TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "estimator_variance": (theory.estimator_variance, ("estimator_variance",)),
@@ -62,11 +62,11 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "sampler_frontier": (samples.sampler_frontier, ("sampler_frontier",)),
     "network_runs": (speed.network_runs, ("network_run_transformer", "network_run_unet", "network_run_uvit")),
 }
-"""How each table is made, and from which results."""
+"""The function that makes each table, and the results that it needs."""
 
 
 def filled(text: str) -> str:
-    """The text with each table written anew."""
+    """The text with each table regenerated."""
 
     def fill(place: re.Match[str]) -> str:
         make, names = TABLES[place["name"]]

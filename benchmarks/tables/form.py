@@ -1,4 +1,4 @@
-"""What all tables share."""
+"""Formatting shared by all tables."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from typing import Any
 
 
 def source(result: dict[str, Any]) -> str:
-    """Where the figures come from."""
+    """The command, seed, versions, machine, duration and date behind the figures."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     taken = "" if result["duration_s"] is None else f"{result['duration_s']:,.0f} s, "
     return f"`{result['command']}`, seed {result['seed']}, {versions}, {result['device']}, {taken}{result['date']}."
 
 
 def sources(results: Sequence[dict[str, Any]], command: str) -> str:
-    """The same of several that have all but their arguments in common."""
+    """The same for several results that differ only in the arguments of their commands."""
     first = results[0]
     versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
     took = _range([f"{r['duration_s']:,.0f}" for r in sorted(results, key=lambda r: r["duration_s"])])
@@ -22,7 +22,7 @@ def sources(results: Sequence[dict[str, Any]], command: str) -> str:
 
 
 def _range(values: list[str]) -> str:
-    """The first and the last of sorted ones."""
+    """The first and the last of sorted values."""
     return values[0] if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
 
 

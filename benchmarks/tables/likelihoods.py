@@ -1,4 +1,4 @@
-"""Bounds of held-out data."""
+"""Tables of bounds on held-out data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,18 +21,18 @@ def evaluations(*results: dict[str, Any]) -> str:
 
 
 def compression(result: dict[str, Any]) -> str:
-    """One row per number of network calls, the bound after them, and the usual ways."""
+    """The usual compressors, one row per number of network calls, and the bound."""
     size = result["text"]["bytes"]
-    lines = ["| written by | bytes | bits per byte of text |", "|---|---|---|"]
-    lines.append(f"| nothing: the text itself | {size:,} | 8 |")
+    lines = ["| compressor | bytes | bits per byte of text |", "|---|---|---|"]
+    lines.append(f"| none: the text itself | {size:,} | 8 |")
     lines += [f"| {name} | {found:,} | {8 * found / size:.3f} |" for name, found in result["others"].items()]
     lines += [
-        f"| `{result['model']}`, {r['steps']} calls for a window | {r['file']:,} | {8 * r['file'] / size:.3f}, "
+        f"| `{result['model']}`, {r['steps']} calls per window | {r['file']:,} | {8 * r['file'] / size:.3f}, "
         f"without the header {8 * r['code'] / size:.3f} |"
         for r in sorted(result["rows"], key=lambda r: r["steps"])
     ]
     bound = result["bound"]
-    lines.append(f"| the bound of this text | | {bound['mean']:.3f} ± {bound['monte_carlo']:.3f} (masks alone) |")
+    lines.append(f"| the bound for this text | | {bound['mean']:.3f} ± {bound['monte_carlo']:.3f} (masks alone) |")
     text = f"{result['text']['tokens']:,} tokens in {result['text']['windows']} windows."
     return "\n".join([*lines, "", f"{text} {source(result)}"])
 
@@ -79,7 +79,7 @@ def methods(*results: dict[str, Any]) -> str:
 
 
 def learned_schedules(*results: dict[str, Any]) -> str:
-    """One row per method, number of steps, way and seed."""
+    """One row per method, number of steps, variant and seed."""
     titles = (
         "method",
         "steps",
@@ -110,7 +110,7 @@ def experiments(*results: dict[str, Any]) -> str:
 
 
 def pixel_experiments(*results: dict[str, Any]) -> str:
-    """The same for pictures, whose tokens are dimensions."""
+    """The same for images, whose tokens are dimensions."""
     return _timed("bits_per_token", "bits per dimension", results)
 
 
@@ -120,8 +120,11 @@ def text_experiments(*results: dict[str, Any]) -> str:
 
 
 def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
-    """What `benchmarks.timed` recorded."""
-    lines = [f"| what | parameters | seconds | steps | tokens | {title} | of | seed | date |", "|---" * 9 + "|"]
+    """One row per run recorded by `benchmarks.timed`."""
+    lines = [
+        f"| what | parameters | seconds | steps | tokens | {title} | measured on | seed | date |",
+        "|---" * 9 + "|",
+    ]
     for r in sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"])):
         found = r["result"]
         lines.append(
@@ -129,11 +132,11 @@ def _timed(name: str, title: str, results: tuple[dict[str, Any], ...]) -> str:
             f"| {r['tokens'] / 1e6:,.0f} M | {with_error(found[name])} "
             f"| {found['split']}, {found['sequences']:,} | {r['seed']} | {r['date']} |"
         )
-    return "\n".join([*lines, "", sources(results, "The command of each is in its JSON")])
+    return "\n".join([*lines, "", sources(results, "The command of each run is in its JSON")])
 
 
 def explorations(*results: dict[str, Any]) -> str:
-    """One row per change: what it adds to the bits per character of the base, for each seed; what helps most first."""
+    """One row per change: its difference to the base in bits per character, for each seed; the largest gain first."""
     trials: dict[str, dict[int, dict[str, Any]]] = {}
     for r in results:
         trials.setdefault(r["trial"], {})[r["seed"]] = r
@@ -162,7 +165,7 @@ def _signed(figure: dict[str, float]) -> str:
 
 
 def text8_record(*results: dict[str, Any]) -> str:
-    """The longest runs, counted in characters, which subwords have several of."""
+    """The longest runs, with the text they read counted in characters, of which a subword has several."""
 
     def characters(r: dict[str, Any]) -> float:
         found = r["result"]
@@ -172,12 +175,12 @@ def text8_record(*results: dict[str, Any]) -> str:
 
 
 def cifar10(*results: dict[str, Any]) -> str:
-    """The same for pictures."""
+    """The same for images."""
 
     def images(r: dict[str, Any]) -> float:
         return float(r["tokens"] / (r["result"]["tokens"] / r["result"]["sequences"]) / 1e6)
 
-    return _records("bits_per_token", "bits per dimension", "pictures seen, M", images, results)
+    return _records("bits_per_token", "bits per dimension", "images seen, M", images, results)
 
 
 def text_record(*results: dict[str, Any]) -> str:
@@ -188,8 +191,8 @@ def text_record(*results: dict[str, Any]) -> str:
 def _records(
     name: str, title: str, read: str, amount: Callable[[dict[str, Any]], float], results: tuple[dict[str, Any], ...]
 ) -> str:
-    """Timed runs, each with what came before its clock started, and with its command."""
-    columns = ("recipe", "training, s", "compiled before, s", "parameters", read, title, "± masks alone", "seed")
+    """Timed runs, each with its command and the time spent before its clock started."""
+    columns = ("recipe", "training, s", "compilation, s", "parameters", read, title, "± masks alone", "seed")
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     ordered = sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"]))
     for r in ordered:
@@ -203,7 +206,7 @@ def _records(
 
 
 def text_steps(result: dict[str, Any]) -> str:
-    """Held-out text by the number of steps, in continuous time last."""
+    """Bounds on held-out text by number of steps; continuous time comes last."""
     bounds = sorted(result["held_out"], key=lambda b: b["steps"] or float("inf"))
     lines = [
         "| T | " + " | ".join(f"{b['steps']:,}" if b["steps"] else "∞" for b in bounds) + " |",
@@ -215,7 +218,7 @@ def text_steps(result: dict[str, Any]) -> str:
 
 
 def text_sets(result: dict[str, Any], counts: dict[str, Any]) -> str:
-    """One row per set, the held-out part of the training text first, beside what counts know; then the questions."""
+    """One row per set, next to n-gram models, the held-out part of the training text first; then the questions."""
     (own,) = (b for b in result["held_out"] if b["steps"] is None)
     lines = ["| text | tokens | perplexity | bits per token | best n-gram | unigrams |", "|---" * 6 + "|"]
     for name, found in (("held out", own), *((f["set"], f) for f in result["zero_shot"])):
@@ -227,7 +230,7 @@ def text_sets(result: dict[str, Any], counts: dict[str, Any]) -> str:
         )
     asked = result["questions"]
     rates = [share(asked[f"accuracy{by}"], asked[f"error{by}"]) for by in ("", "_per_byte")]
-    note = f"{asked['questions']:,} questions: {rates[0]} answered rightly, {rates[1]} by likelihood per byte."
+    note = f"{asked['questions']:,} questions: {rates[0]} answered correctly, {rates[1]} by likelihood per byte."
     return "\n".join([*lines, "", note, "", source(result), source(counts)])
 
 
@@ -238,7 +241,7 @@ def _perplexity(found: dict[str, Any]) -> str:
 
 
 def other_data(*results: dict[str, Any]) -> str:
-    """One row per data set, and one for the rows of it that have a figure of their own."""
+    """One row per data set, and one for each part of it that has its own figure."""
     lines = [
         "| data, test | bits per token | best n-gram | unigrams | parameters | steps × batch | training, s |",
         "|---" * 7 + "|",

@@ -1,4 +1,4 @@
-"""The shipped models."""
+"""Tables for the cards of the shipped models."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from .form import source
 
 
 def shipped_bound(result: dict[str, Any]) -> str:
-    """The held-out bound in every unit that has a meaning here."""
+    """The held-out bound in every unit that applies."""
     found = result["result"]
     units = ("bits_per_byte", "bits_per_character", "bits_per_token")
     lines = ["| | held out |", "|---|---|", f"| tokens | {found['tokens']:,} in {found['sequences']:,} sequences |"]
@@ -19,7 +19,7 @@ def shipped_bound(result: dict[str, Any]) -> str:
 
 
 def shipped_writing(result: dict[str, Any]) -> str:
-    """Samples as quotations, gaps with what was put in."""
+    """Samples as quotations, and gaps with their fillings."""
     lines = []
     for flags, samples in result["samples"].items():
         lines += [f"`unmask sample demo -n 2 {flags}`", ""]

@@ -1,4 +1,4 @@
-"""One line per finding, for the README and for the head of the page that explains them."""
+"""One line per finding, for the README and for the top of the results page."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -20,7 +20,7 @@ def highlights(*results: Result, page: str = "docs/results.md") -> str:
 
 
 def contents(*results: Result) -> str:
-    """The same at the head of the page itself."""
+    """The same for the top of the page itself."""
     return highlights(*results, page="")
 
 
@@ -28,7 +28,7 @@ def _text8(subwords: Result, characters: Result) -> Row:
     first, second = (_by_masks(r["result"]["bits_per_character"]) for r in (subwords, characters))
     return (
         f"text8 after {subwords['budget_s'] / 60:.0f} minutes of training (one {subwords['device']})",
-        f"{first} bits per character by subwords, {second} by characters (whole test split, ± masks alone)",
+        f"{first} bits per character with subwords, {second} with characters (whole test split, ± masks alone)",
         "text8-in-ten-minutes",
     )
 
@@ -51,8 +51,8 @@ def _digits(grids: Result) -> Row:
     }
     figure = ", ".join(f"{with_error(row['frechet'], 2)} on the {grid} grid" for grid, row in first.items())
     return (
-        f"digits by class, drawn in {first['cosine']['steps']} steps",
-        f"Fréchet distance of features {figure} ({grids['samples']} samples)",
+        f"digits by class, sampled in {first['cosine']['steps']} steps",
+        f"Fréchet distance between features {figure} ({grids['samples']} samples)",
         "digits",
     )
 
@@ -68,20 +68,20 @@ def _pixels(record: Result) -> Row:
 def _books(text: Result, counts: Result) -> Row:
     (own,) = (bound for bound in text["held_out"] if bound["steps"] is None)
     return (
-        "a model of GPT-2's size after ten minutes of books, on a book it has not read",
+        "a model of GPT-2's size after ten minutes of training on books, on an unseen book",
         _beside(own["bits_per_token"], counts["sets"]["held out"], "bits per token"),
-        "a-gpt-2-of-books",
+        "gpt-2-small-on-books",
     )
 
 
 def _written(result: Result) -> Row:
-    """With the most calls: a token at a time."""
+    """The result with the most calls: one token at a time."""
     longest, size = max(result["rows"], key=lambda r: r["steps"]), result["text"]["bytes"]
     bound = result["bound"]
     return (
-        "held-out text, compressed to a file that was read again",
+        "held-out text, compressed to a file and decompressed again",
         f"{8 * longest['file'] / size:.3f} bits per byte, {8 * longest['code'] / size:.3f} without its header; "
-        f"the bound says {_by_masks(bound)} (± masks alone)",
+        f"the bound is {_by_masks(bound)} (± masks alone)",
         "the-bound-as-a-file",
     )
 
@@ -101,12 +101,12 @@ def _molecules(valid: Result) -> Row:
 
 
 def _by_masks(figure: Result) -> str:
-    """For the very text that was measured: only the masks are chance."""
+    """The error for exactly the text that was measured: only the masks are random."""
     return f"{figure['mean']:.3f} ± {figure['monte_carlo']:.3f}"
 
 
 def _beside(figure: Result, orders: list[Result], unit: str) -> str:
-    """A model's bits, and those of the best counts."""
+    """A model's bits, and those of the best n-gram model."""
     best = min(orders, key=lambda n: n["mean"])
     return f"{with_error(figure)} {unit}; the best n-gram model {with_error(best)}"
 
@@ -121,5 +121,5 @@ ROWS: tuple[tuple[Callable[..., Row], tuple[str, ...]], ...] = (
     (_chorales, ("other_data/chorales",)),
     (_molecules, ("other_data/validity",)),
 )
-"""How each is made, and from which results."""
+"""The function that makes each row, and the results that it needs."""
 NEEDED = tuple(name for _, names in ROWS for name in names)

@@ -1,4 +1,4 @@
-"""What samples are like."""
+"""Tables on the quality of samples."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from .form import share, source, with_error
 
 
 def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dict[str, Any]) -> str:
-    """What samples are judged by, and the same of something else beside it."""
+    """The metrics of the samples, each next to a reference."""
     shares = [f"{name} {share(valid[name]['value'], valid[name]['error'])}" for name in ("valid", "unique", "novel")]
     judged = proteins["sampled"]["judged"]
     notes = {name: chorales["sampled"][name] for name in ("as_bach", "as_another")}
     same = {name: share(found["mean"], found["error"]) for name, found in notes.items()}
     lines = [
-        "| samples | figure | beside it |",
+        "| samples | figure | for comparison |",
         "|---" * 3 + "|",
         f"| {valid['valid']['of']:,} molecules | {', '.join(shares)} | |",
         *(
@@ -30,11 +30,11 @@ def other_samples(valid: dict[str, Any], proteins: dict[str, Any], chorales: dic
 
 
 def grids(result: dict[str, Any]) -> str:
-    """One row per way, with and without classes, one column per number of steps; the floor last."""
+    """One row per combination of schedule and grid, with and without classes; one column per number of steps."""
     steps = list(dict.fromkeys(r["steps"] for r in result["rows"]))
     measures = (("frechet", "Fréchet distance", 2, 1.0), ("kernel", "kernel distance", 3, 1.0))
     lines = ["| | " + " | ".join(f"T = {count}" for count in steps) + " |", "|---" * (1 + len(steps)) + "|"]
-    for key, title, digits, scale in (*measures, ("as_asked", "% read as asked", 1, 100.0)):
+    for key, title, digits, scale in (*measures, ("as_asked", "% read as requested", 1, 100.0)):
         for conditional in (False, True):
             found = [r for r in result["rows"] if r["conditional"] is conditional and key in r]
             for way in dict.fromkeys(r["way"] for r in found):
@@ -43,19 +43,19 @@ def grids(result: dict[str, Any]) -> str:
                 lines.append(f"| {title}, {kind}: {way} | " + " | ".join(cells) + " |")
     reader, floor = result["classifier"], result["floor"]
     note = (
-        f"{result['samples']:,} samples of each. As many training pictures: Fréchet distance "
+        f"{result['samples']:,} samples of each. For as many training images: Fréchet distance "
         f"{with_error(floor['frechet'], 2)}, kernel distance {with_error(floor['kernel'])}. The "
         f"{reader['features']} features are those before the last layer of a classifier "
-        f"({reader['parameters']:,} parameters, {reader['test_accuracy']:.2%} of the test set right), centred, and "
+        f"({reader['parameters']:,} parameters, {reader['test_accuracy']:.2%} of the test set correct), centred, and "
         "scaled to variance 1."
     )
     return "\n".join([*lines, "", note, source(result)])
 
 
 def infilling(result: dict[str, Any]) -> str:
-    """One row per pattern, way and number of steps."""
+    """One row per pattern, combination of schedule and grid, and number of steps."""
     lines = [
-        "| hidden | way | steps | network calls | conflict, bits per token "
+        "| hidden | schedule and grid | steps | network calls | conflict, bits per token "
         f"| {result['ngram_order']}-gram bits per token | % as in the text |",
         "|---" * 7 + "|",
     ]
@@ -74,7 +74,7 @@ def infilling(result: dict[str, Any]) -> str:
 def sampler_frontier(result: dict[str, Any]) -> str:
     """One row per sampler, option and number of steps, in the order of their network calls within a sampler.
 
-    Samplers that gave the very same samples share a row.
+    Samplers that gave identical samples share a row.
     """
     points = _merged(result["points"])
     names = list(dict.fromkeys(name for point in points for name in point["values"]))
@@ -84,11 +84,11 @@ def sampler_frontier(result: dict[str, Any]) -> str:
         title = ", ".join([p["sampler"], *p["same"], *(f"{name} {value:g}" for name, value in p["options"].items())])
         cells = " | ".join(format_value(Value(**p["values"][name])) if name in p["values"] else "" for name in names)
         lines.append(f"| {title} | {p['steps'] or ''} | {p['calls']:.1f} | {cells} |")
-    return "\n".join([*lines, "", f"{result['samples']} samples of each, 95 % intervals. {source(result)}"])
+    return "\n".join([*lines, "", f"{result['samples']} samples per row, 95 % intervals. {source(result)}"])
 
 
 def _merged(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Points whose samples are the same as one, with the names of the others."""
+    """One point for each group with identical samples, with the names of the other samplers."""
     alike: dict[str, list[dict[str, Any]]] = {}
     for point in points:
         alike.setdefault(str((point["steps"], point["options"], point["calls"], point["values"])), []).append(point)

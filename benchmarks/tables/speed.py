@@ -1,4 +1,4 @@
-"""Speed and memory."""
+"""Tables on speed and memory."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def _speed(r: dict[str, Any]) -> str:
 
 
 def training_breakdown(result: dict[str, Any]) -> str:
-    """Shares of the time by component, one column per setting."""
+    """The share of time of each component, one column per setting."""
     rows = [r for r in result["rows"] if "," not in r["case"].removeprefix("text8, ").removesuffix(", V = 50,257")]
     kinds = sorted({kind for r in rows for kind in r["breakdown"]}, key=lambda k: -rows[0]["breakdown"].get(k, 0.0))
     lines = ["| | " + " | ".join(r["case"] for r in rows) + " |", "|---" * (1 + len(rows)) + "|"]
@@ -85,18 +85,18 @@ def training_ablation(result: dict[str, Any]) -> str:
 
 
 def kept_memory(result: dict[str, Any]) -> str:
-    """One row per kind of work."""
-    lines = ["| work | times as fast | most memory, MiB: as usual, kept |", "|---" * 3 + "|"]
+    """One row per workload."""
+    lines = ["| workload | speed-up | peak memory, MiB: default, kept |", "|---" * 3 + "|"]
     lines += [
         f"| {r['work']} | {r['times_as_fast']:.2f} | {r['as usual']['peak_mib']:,}, {r['kept']['peak_mib']:,} |"
         for r in result["rows"]
     ]
-    note = f"Medians of {result['rounds']} processes each, in turn, {result['threads']} threads."
+    note = f"Medians of {result['rounds']} alternating processes each, {result['threads']} threads."
     return "\n".join([*lines, "", f"{note} {source(result)}"])
 
 
 def training_scale(result: dict[str, Any]) -> str:
-    """Sizes, lengths and the largest model, each with and without recomputing."""
+    """Sizes, lengths and the largest model, each with and without recomputing activations."""
 
     def line(r: dict[str, Any]) -> str:
         what = f"{r['parameters'] / 1e6:,.0f} M ({r['layers']}×{r['width']})"
@@ -109,7 +109,7 @@ def training_scale(result: dict[str, Any]) -> str:
 
 
 def cpu_speed(*results: dict[str, Any]) -> str:
-    """One row per preset, and what takes its time."""
+    """One row per preset, with its speed and the share of time of each component."""
     together: dict[str, float] = {}
     for r in results:
         for kind, part in r["breakdown"].items():
@@ -124,9 +124,9 @@ def cpu_speed(*results: dict[str, Any]) -> str:
 
 
 def sampling_speed(*results: dict[str, Any]) -> str:
-    """One row per way and batch size; the last way of each file is the straightforward one."""
+    """One row per sampler and batch size; the last row of each file is the straightforward implementation."""
     lines = [
-        "| way | samples | seconds | tokens/s | network calls per sample | peak GiB | times as fast |",
+        "| sampler | samples | seconds | tokens/s | network calls per sample | peak GiB | speed-up |",
         "|---" * 7 + "|",
     ]
     for result in results:
@@ -140,7 +140,7 @@ def sampling_speed(*results: dict[str, Any]) -> str:
 
 
 def serving_load(result: dict[str, Any]) -> str:
-    """One row per way of working, and how memory went."""
+    """One row for separate and one for shared network calls, and memory use."""
     lines = [
         "| | requests/s | tokens/s | median, s | 95 %, s | 200 | 429 | other |",
         "|---" * 8 + "|",
@@ -157,6 +157,6 @@ def serving_load(result: dict[str, Any]) -> str:
     memory = shared["resident_mib"]
     note = (
         f"{shared['clients']} clients for {shared['seconds']:.0f} s: {result['times_as_fast']:.1f} times as many "
-        f"tokens. Resident memory after a sixth of the time {memory[2]:,.0f} MiB, at the end {memory[-1]:,.0f} MiB."
+        f"tokens. Resident memory: {memory[2]:,.0f} MiB after a sixth of the time, {memory[-1]:,.0f} MiB at the end."
     )
     return "\n".join([*lines, "", note, source(result)])

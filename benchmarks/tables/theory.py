@@ -1,4 +1,4 @@
-"""Estimators and errors."""
+"""Tables on estimators and errors."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def interval_coverage(result: dict[str, Any]) -> str:
     lines = ["| estimator | Monte-Carlo interval, given the sequences | interval over sequences |", "|---|---|---|"]
     lines += [f"| {r['estimator']} | {r['monte_carlo']:.1%} | {r['over_sequences']:.1%} |" for r in result["rows"]]
     error = result["error_of_a_rate"]
-    note = f"Stated: 95 %; each rate has an error of {error:.1%} ({result['repetitions']} repetitions)."
+    note = f"Nominal: 95 %; each rate has a standard error of {error:.1%} ({result['repetitions']} repetitions)."
     return "\n".join([*lines, "", note, source(result)])
 
 
@@ -54,16 +54,15 @@ def campbell_variance(result: dict[str, Any]) -> str:
 
 
 def window_dependence(result: dict[str, Any]) -> str:
-    """One row per length of a window and of a text."""
-    names = ("a text of", "in windows of", "error: true", "over windows", "over ten blocks", "interval holds: windows")
-    lines = ["| " + " | ".join([*names, "ten blocks"]) + " |", "|---" * 7 + "|"]
+    """One row per length of the window and of the text."""
+    names = ("text length", "window", "true error", "over windows", "over ten blocks", "coverage: windows")
+    lines = ["| " + " | ".join([*names, "coverage: ten blocks"]) + " |", "|---" * 7 + "|"]
     for r in result["rows"]:
         ways = r["windows"], r["blocks"]
         errors = " | ".join(f"{way['error']:.4f}" for way in ways)
         held = " | ".join(f"{way['held']:.0%}" for way in ways)
         text = f"{r['piece']:,} characters ({r['pieces']} of them)"
         lines.append(f"| {text} | {r['window']:,} | {r['error']:.4f} | {errors} | {held} |")
-    about = (
-        f"{result['order']}-gram model of {result['counted']:,} characters, bits per character. Intervals should hold"
-    )
-    return "\n".join([*lines, "", f"{about} the mean of all texts in 95 of 100 cases. {source(result)}"])
+    about = f"{result['order']}-gram model of {result['counted']:,} characters, bits per character."
+    nominal = "Nominal coverage of the mean of all texts: 95 %."
+    return "\n".join([*lines, "", f"{about} {nominal} {source(result)}"])

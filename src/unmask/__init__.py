@@ -1,7 +1,7 @@
 """unmask: masked diffusion models on any discrete data — exact, fast, in one command.
 
-`unmask.train` and `unmask.load` are the way in from Python, `unmask.presets` the known settings, `unmask.extend` takes
-parts of yours, `unmask.core` is the mathematics; `unmask --help` lists the commands.
+`unmask.train` and `unmask.load` are the entry points from Python, `unmask.presets` holds the presets, `unmask.extend`
+registers parts of your own, `unmask.core` is the mathematics; `unmask --help` lists the commands.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ __all__ = ["__version__", "extend", "load", "presets", "run", "train"]
 def train(
     config: "RunConfig", folder: "str | _Path", *, report: "Callable[[Report], Any] | None" = None, **options: Any
 ) -> "Run":
-    """Train in a folder, from its last checkpoint if it has one; `report` is called after every step.
+    """Train in a folder, resuming from its last checkpoint if it has one; `report` is called after every step.
 
-    Ctrl-C ends the present step, saves and raises KeyboardInterrupt; the same call goes on.
+    Ctrl-C ends the current step, saves and raises KeyboardInterrupt; the same call resumes.
 
-    Options: `device` (torch.device), `log` (names of `unmask.run.sinks.SINKS`), `parallel` (under torchrun).
+    Options: `device` (torch.device), `log` (names in `unmask.run.sinks.SINKS`), `parallel` (with torchrun).
     """
     from .run import Run
     from .run import train as steps
@@ -41,9 +41,9 @@ def train(
 
 
 def load(model: "str | _Path", **options: Any) -> "Model":
-    """A model, ready to sample: the folder of a run or an exported model, hub:OWNER/NAME, or a shipped model's name.
+    """Load a model, ready to sample: folder of a run or an exported model, hub:OWNER/NAME, or a shipped model's name.
 
-    Options: `average`, `best`, `device`, see `unmask.run.load`.
+    Options: `average`, `best`, `device`; see `unmask.run.load`.
     """
     from .run import load as load_model
 
@@ -51,7 +51,7 @@ def load(model: "str | _Path", **options: Any) -> "Model":
 
 
 def __getattr__(name: str) -> Any:
-    """`unmask.presets` and others without a second import; torch is loaded only when something needs it."""
+    """Import `unmask.presets` and others on first use, so that torch is loaded only when something needs it."""
     if name in ("extend", "presets", "run"):
         return _import_module(f"unmask.{name}")
     raise AttributeError(f"module 'unmask' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Configurations ↔ JSON: plain dataclasses in, a readable document out, and back with every mistake named."""
+"""Configurations ↔ JSON: plain dataclasses to a readable document and back, with every error named."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
@@ -6,13 +6,13 @@ from typing import Any, get_args, get_type_hints
 from .mistakes import fail, nearest
 
 ADDED: dict[str, Any] = {}
-"""Kinds of configurations that are not unmask's own, by the name of their class (`unmask.extend`)."""
-YOURS = "name one of them, or the module that it comes from: unmask --use MODULE …"
-"""What to do about what may be someone's own."""
+"""Configuration classes registered through `unmask.extend`, by class name."""
+YOURS = "use one of them, or name the module that defines it: unmask --use MODULE …"
+"""What to do about a part that may be the user's own."""
 
 
 def to_json(config: Any) -> Any:
-    """A dataclass as a dict, its class named under "kind"; tuples become lists."""
+    """A dataclass as a dict, with its class name under "kind"; tuples become lists."""
     if is_dataclass(config):
         return {"kind": type(config).__name__} | {f.name: to_json(getattr(config, f.name)) for f in fields(config)}
     if isinstance(config, tuple | list):
@@ -21,10 +21,10 @@ def to_json(config: Any) -> Any:
 
 
 def from_json(kind: Any, document: Any) -> Any:
-    """A dataclass of one of the kinds from what `to_json` gave; where there is a choice, of an added one too."""
+    """A dataclass of one of the kinds, from the output of `to_json`; where there is a choice, added kinds count too."""
     kinds: dict[str, Any] = {k.__name__: k for k in (get_args(kind) or (kind,)) if is_dataclass(k)}  # type: ignore[union-attr]
     if len(kinds) > 1:
-        kinds |= {name: cls for name, cls in ADDED.items() if name not in kinds}  # ours first
+        kinds |= {name: cls for name, cls in ADDED.items() if name not in kinds}  # unmask's own take precedence
     if isinstance(document, list):
         return tuple(from_json(None, value) for value in document)
     if not kinds or not isinstance(document, dict):

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and folders that belong to one purpose."""
+"""Files that are complete or absent, and folders that serve one purpose."""
 
 import errno
 import hashlib
@@ -18,14 +18,14 @@ from .configs import differences
 from .mistakes import fail, require
 
 _LEFT = 3600.0
-"""Seconds after which an unfinished file that does not grow has lost its writer."""
+"""Seconds after which an unfinished file that does not change counts as abandoned."""
 
 
 @contextmanager
 def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """Write a file so that it appears under its name only when it is complete and on disk.
 
-    Several may write it at once, each to a name of its own: the last one to end is there in the end.
+    Several writers may be active at once, each with its own temporary name: the last one to finish wins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
@@ -43,7 +43,7 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """What the system says of writing, of a full disk mostly, names no file or a hidden one: say which it was."""
+    """Name the file in system errors on writing (a full disk, mostly), which name no file or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -54,20 +54,20 @@ def named(path: Path) -> Iterator[None]:
 
 
 def _partial(path: Path) -> Path:
-    """A name of one's own for what is not complete yet."""
+    """A unique temporary name for an incomplete file or folder."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
 
 
 def _sweep(path: Path) -> None:
-    """Remove what killed writers of a file or folder have left: nobody has written to it for long."""
-    with suppress(OSError):  # gone meanwhile, or not ours to see or remove
+    """Remove what killed writers of a file or folder have left behind: partial files unchanged for an hour."""
+    with suppress(OSError):  # gone in the meantime, or no permission
         for found in path.parent.iterdir():
             if _is_partial(found, path) and time.time() - found.stat().st_mtime > _LEFT:
                 remove(found)
 
 
 def remove(path: Path) -> None:
-    """A file or a folder, if it is there and can be removed."""
+    """Remove a file or a folder, if it exists and can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -79,46 +79,46 @@ def _is_partial(found: Path, path: Path) -> bool:
 
 
 def check_files(*paths: Path | None) -> None:
-    """Fail if one of these files could not be written, before the work that is to fill it; nothing is made or changed.
+    """Fail if one of these files could not be written, before the work that produces it; nothing is created or changed.
 
-    Folders that are missing on the way there are no hindrance: they are made when it is written.
+    Missing parent folders are fine: they are created when the file is written.
     """
     for path in paths:
         if path is not None:
             kind = "a folder" if path.is_dir() else "a device or a pipe" if path.exists() and not path.is_file() else ""
             if kind:
-                do = "name a file in it" if path.is_dir() else "name another"
+                do = "name a file in it" if path.is_dir() else "name another file"
                 fail(f"{path} is {kind}", got=kind, allowed="a file", do=do)
             _check_way(path, path.absolute().parents)
 
 
 def check_folder(folder: Path) -> None:
-    """The same for a folder that files are written into."""
+    """Fail if files could not be written to this folder; like `check_files`."""
     _check_no_file(folder)
     _check_way(folder, (folder.absolute(), *folder.absolute().parents))
 
 
 def _check_no_file(folder: Path) -> None:
-    with suppress(OSError):  # nothing there, or not any more
+    with suppress(OSError):  # it does not exist, or no longer
         is_folder = stat.S_ISDIR(folder.stat().st_mode)
         require(is_folder, f"{folder} is a file", got="a file", allowed="a new folder", do="choose another")
 
 
 def _check_way(path: Path, folders: Sequence[Path]) -> None:
-    """The nearest of these that is there must be a folder that we may write to."""
+    """Fail unless the nearest existing one of these folders is a folder with write permission."""
     nearest = next(folder for folder in folders if os.path.lexists(folder))
     what = f"{path} cannot be written"
     if not nearest.is_dir():
-        fail(what, got=f"{nearest}, which is no folder", allowed="a path of folders", do="name another")
+        fail(what, got=f"{nearest}, which is not a folder", allowed="a path inside a folder", do="choose another")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        fail(what, got=f"{nearest}, which is read-only for you", allowed="a folder of yours", do="name another")
+        fail(what, got=f"{nearest}, which is read-only for you", allowed="a writable folder", do="choose another")
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Within the block no other process that asks for this too writes to the folder; a kill sets it free.
+    """Within the block, no other process that calls this writes to the folder; a kill releases the lock.
 
-    The folder itself is locked. Where there are no locks (Windows, some network disks), there is no refusal.
+    The folder itself is locked. Where locks are unavailable (Windows, some network disks), nothing is refused.
     """
     check_folder(folder)
     made = not folder.exists()
@@ -144,7 +144,7 @@ def _locked(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         do = "wait for it, or choose another folder"
-        fail(f"{folder} is in use", got="another process that writes there", allowed="one at a time", do=do)
+        fail(f"{folder} is in use", got="another process writing to it", allowed="one process at a time", do=do)
     except OSError:
         pass
     try:
@@ -155,24 +155,24 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_folder(folder: Path, files: Sequence[str]) -> Iterator[Path]:
-    """Write a folder so that it appears under its name only when it is complete; the block gets one to write to.
+    """Write a folder so that it appears under its name only when it is complete; the block gets a temporary folder.
 
-    What is there already is replaced if it is empty or consists of some of these files, and kept otherwise. Several may
-    write it at once: the last one to end is there in the end.
+    An existing folder is replaced if it is empty or holds only some of these files, and kept otherwise. Several writers
+    may be active at once: the last one to finish wins.
     """
     check_replaceable(folder, files)
     target = folder.resolve()
     partial = _partial(target)
-    old = partial.with_suffix(".old")  # under this name nobody takes it for something unfinished
+    old = partial.with_suffix(".old")  # a name that is not taken for an unfinished folder
     partial.mkdir(parents=True)
     try:
         yield partial
-        while not _moved(partial, target):  # another one has come there
+        while not _moved(partial, target):  # another writer's folder is in its place
             remove(old)
             with suppress(FileNotFoundError):
                 target.rename(old)
     except BaseException:
-        if old.exists() and not _moved(old, target):  # the new one could not take its place, but a third one could
+        if old.exists() and not _moved(old, target):  # the new one failed to move, and a third one took the place
             remove(old)
         raise
     finally:
@@ -182,7 +182,7 @@ def atomic_folder(folder: Path, files: Sequence[str]) -> Iterator[Path]:
 
 
 def _moved(folder: Path, target: Path) -> bool:
-    """Whether a folder has taken a name, which it does if that is free, or an empty folder's."""
+    """Rename a folder if the name is free or belongs to an empty folder; returns whether it did."""
     try:
         folder.rename(target)
     except OSError as error:
@@ -195,22 +195,22 @@ def _moved(folder: Path, target: Path) -> bool:
 def check_replaceable(folder: Path, files: Sequence[str]) -> None:
     """Fail if a folder could not be written, or holds anything but these files."""
     _check_no_file(folder)
-    _check_way(folder, folder.resolve().parents)  # a new one takes its place
+    _check_way(folder, folder.resolve().parents)  # a new folder replaces it
     others = []
     with suppress(FileNotFoundError):
         others = sorted(path.name for path in folder.iterdir() if path.name not in files)
     if others:
-        fail(f"{folder} holds other things", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
+        fail(f"{folder} holds other files", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
 
 
 def write_json(path: Path, document: Any) -> None:
-    """A readable file of standard JSON, whole or absent."""
+    """Write readable standard JSON, atomically."""
     with atomic_write(path, "w") as file:
         file.write(json.dumps(standard(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def standard(document: Any) -> Any:
-    """The same as JSON knows it: null where a number is none, an error of one sequence for example."""
+    """The document in standard JSON: null for NaN and infinity, for example the error of one sequence."""
     match document:
         case dict():
             return {key: standard(value) for key, value in document.items()}
@@ -222,7 +222,7 @@ def standard(document: Any) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """What a text file holds, or one line that names the file."""
+    """The content of a text file, or a one-line error that names the file."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -230,31 +230,31 @@ def read_text(path: Path) -> str:
 
 
 def fail_undecoded(path: Path, error: UnicodeDecodeError) -> NoReturn:
-    """Say which file is not UTF-8, and by which byte."""
+    """Fail with the name of the file that is not UTF-8, and the offending byte."""
     got, do = f"byte {error.object[error.start]:#04x}", "convert it (iconv -f latin1 -t utf-8), or name another file"
     fail(f"{path} is not UTF-8", got=got, allowed="UTF-8", do=do)
 
 
 def read_json(path: Path, do: str = "get the file again") -> Any:
-    """What a JSON file holds, or one line that names the file and what to do."""
+    """The content of a JSON file, or a one-line error that names the file and what to do."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
         fail(f"{path} is damaged", got=error, allowed="a JSON document", do=do)
 
 
 def read_kept(path: Path) -> Any:
-    """A result that was kept; it can be had again."""
-    return read_json(path, do="delete it, and start the command again")
+    """A stored result, which can be recomputed."""
+    return read_json(path, do="delete it, and run the command again")
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files of a folder."""
+    """Total size in bytes of the files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def fingerprint(document: Any) -> str:
-    """A short name for a JSON document: the same for the same, another for any other."""
+    """A short hash of a JSON document: equal documents have equal fingerprints."""
     return hashlib.blake2b(json.dumps(document).encode(), digest_size=4).hexdigest()
 
 
@@ -265,9 +265,9 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
 
 
 def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, same: str) -> bool:
-    """Make a folder ours by writing `document` to `file` within it, or find that it is ours already.
+    """Claim a folder by writing `document` to `file` in it, or find that it was already claimed with this document.
 
-    Returns whether it was. A folder that holds other things, or was claimed with another document, is an error that
+    Returns whether it was. A folder that holds other files, or was claimed with another document, is an error that
     shows the difference.
     """
     document = json.loads(json.dumps(document))
@@ -286,7 +286,7 @@ def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, sam
 
 
 def _ours(path: Path, file: Path) -> bool:
-    """What a kill may leave of an unfinished claim."""
+    """Whether a path belongs to an unfinished claim, as a kill may leave it."""
     return path == file.parent or _is_partial(path, file)
 
 
@@ -294,5 +294,5 @@ def check_same(folder: Path, old: Any, new: Any, *, holds: str, same: str) -> No
     """Fail with the differing fields if two JSON documents differ."""
     changed = differences(old, json.loads(json.dumps(new)))
     if changed:
-        do = "choose another folder, or take the change back"
+        do = "choose another folder, or undo the change"
         fail(f"{folder} {holds}", got="; ".join(changed), allowed=same, do=do)

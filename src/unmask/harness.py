@@ -1,9 +1,9 @@
-"""EleutherAI's lm-evaluation-harness with a model of a run, registered as `unmask`. Needs the extra harness.
+"""EleutherAI's lm-evaluation-harness with the model of a run, registered as `unmask`. Needs the extra `harness`.
 
     python -m unmask.harness runs/log --include tasks --tasks mine
 
-Likelihoods are lower bounds: minus the NELBO of what is asked for, the rest visible, by stratified exact-k. A value
-depends on the seed and the request only, and all continuations see the same random numbers.
+Likelihoods are lower bounds: the negative NELBO of the requested part given the rest, by stratified exact-k. A value
+depends only on the seed and the request, and all continuations use the same random numbers.
 """
 
 import json
@@ -35,7 +35,7 @@ else:
     register_model = extra("lm_eval.api.registry", "harness", "the evaluation harness").register_model
 
 _KEPT = ("results", "groups", "versions", "n-shot", "n-samples", "higher_is_better", "config", "lm_eval_version")
-"""What is written of the harness's results."""
+"""The parts of the harness's results that are written."""
 
 
 @register_model("unmask")
@@ -59,11 +59,11 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         """`model_args` of the harness.
 
         path: the folder of the run
-        draws, repeats: evaluations of a likelihood spread together, and how many such groups (at least 2)
-        sampler, steps: of generated text; see `unmask samplers`
-        temperature: of generated text; None: what the task asks for, 0 where it does not
-        batch_size: rows that the network sees at once; a likelihood takes `draws` of them
-        max_gen_toks: how many tokens to generate where the task does not say
+        draws, repeats: masks of a likelihood spread over the time axis, and the number of such groups (at least 2)
+        sampler, steps: how to generate text; see `unmask samplers`
+        temperature: for generated text; None: as the task requests, or 0
+        batch_size: rows in one network call; a likelihood takes `draws` of them
+        max_gen_toks: number of tokens to generate if the task does not say
         """
         super().__init__()
         self.model: Model = load(str(path), device=device)
@@ -79,10 +79,10 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         return self.model.device
 
     def loglikelihood(self, requests: "Sequence[Instance]", disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """(−NELBO of the continuation, whether it is what greedy decoding by confidence gives) for each request.
+        """(−NELBO of the continuation, whether greedy decoding by confidence gives it) for each request.
 
-        Only the continuation is hidden. The context loses its beginning where both do not fit; a continuation longer
-        than the model's rows is scored row by row. Spaces that end the context belong to the continuation.
+        Only the continuation is masked. The context is truncated on the left if both do not fit; a continuation longer
+        than the model's rows is scored row by row. Trailing spaces of the context count as part of the continuation.
         """
         parts = [windows(*self._tokens(*request.args), self.length) for request in requests]
         nats = self._nats(parts, disable_tqdm)
@@ -90,18 +90,18 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         return [(-sum(n), all(r)) for n, r in zip(nats, right, strict=True)]
 
     def loglikelihood_rolling(self, requests: "Sequence[Instance]", disable_tqdm: bool = False) -> list[float]:
-        """−NELBO of each text, Σ over rows of the model's length: a lower bound of its log-likelihood.
+        """−NELBO of each text, summed over rows of the model's length: a lower bound on its log-likelihood.
 
-        Each token is scored once. The last row is as long as the others, and what it repeats of them is visible.
+        Each token is scored once. The last row is as long as the others, and the tokens it repeats are visible.
         """
         parts = [windows(*self._tokens("", request.args[0]), self.length) for request in requests]
         return [-sum(nats) for nats in self._nats(parts, disable_tqdm)]
 
     def generate_until(self, requests: "Sequence[Instance]", disable_tqdm: bool = False) -> list[str]:
-        """What the sampler puts in place of masks after each prompt, up to the first stop string or end of text.
+        """The text that the sampler generates after each prompt, up to the first stop string or end of text.
 
-        The prompt loses its beginning to leave room, but not more than half of a row: what is longer is filled block
-        by block. Request i draws from stream i.
+        The prompt is truncated on the left to make room, but never for more than half a row; longer texts are filled
+        block by block. Request i draws from stream i.
         """
         del disable_tqdm
         result: dict[int, str] = {}
@@ -145,7 +145,7 @@ def _check(model: Model, batch_size: object) -> None:
     require(
         not model.rows and len(model.facts.shape) == 1,
         "the harness needs a model of running text",
-        got="one of rows of a fixed shape",
+        got="a model of rows of a fixed shape",
         allowed="text packed end to end",
         do="train on text",
     )
@@ -154,14 +154,14 @@ def _check(model: Model, batch_size: object) -> None:
         "batch_size is not a positive number",
         got=batch_size,
         allowed="an integer >= 1",
-        do="say how many rows fit",
+        do="give the number of rows that fit",
     )
 
 
 def _of_parts(
     parts: list[list[Row]], most: int, values: Callable[[list[Row]], Tensor], show: Callable[[Any], Any]
 ) -> list[list[float]]:
-    """A value for each row of each part; rows of one length are computed together, whichever part they are of."""
+    """A value for each row of each part; rows of one length are computed together, across parts."""
     found = iter(by_length([row for part in parts for row in part], most, values, show))
     return [[next(found) for _ in part] for part in parts]
 
@@ -206,18 +206,18 @@ def evaluate(
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     use: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE …")] = (),
 ) -> dict[str, Any]:
-    """Run tasks of the evaluation harness on a model.
+    """Run tasks of lm-evaluation-harness on a model.
 
-    Nothing is fetched from the hub unless HF_HUB_OFFLINE=0 is set.
+    Nothing is downloaded from the hub unless HF_HUB_OFFLINE=0 is set.
 
     Args:
-        run: The folder of a run.
-        tasks: Their names.
+        run: Folder of a run.
+        tasks: Names of the tasks to run.
         include: A folder with task files (YAML).
-        limit: Only the first N documents of each task.
-        args: What the model takes, for example draws=64,steps=32,temperature=0.7.
-        out: Write the results as JSON.
-        use: Modules or files with parts of yours that the model was trained with.
+        limit: Use only the first N documents of each task.
+        args: Settings of the model, for example draws=64,steps=32,temperature=0.7.
+        out: Write the results to a JSON file.
+        use: Modules or files with your own parts that the model was trained with.
     """
     check_files(out)
     for module in use:
@@ -243,7 +243,7 @@ def evaluate(
 
 
 def _manager(names: list[str], include: Path | None) -> Any:
-    """Only the folder's tasks where they are all that is asked for: reading the harness's own takes seconds."""
+    """Read only the folder's tasks if they suffice: reading the harness's own takes seconds."""
     from lm_eval.tasks import TaskManager
 
     folder = None if include is None else str(include)

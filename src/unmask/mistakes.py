@@ -1,4 +1,4 @@
-"""How unmask tells a user what is wrong: one sentence with what, got, allowed, and what to do."""
+"""How unmask reports an error to the user: one sentence with what, got, allowed, and what to do."""
 
 import difflib
 import importlib
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 
 def fail(what: str, *, got: object, allowed: str, do: str) -> NoReturn:
-    """Raise the one error of this package: what is wrong, what was got, what is allowed, what to do."""
+    """Raise the one kind of error of this package: what is wrong, what was given, what is allowed, what to do."""
     raise ValueError(f"{what}: got {got}, allowed: {allowed}; {do}")
 
 
@@ -18,34 +18,34 @@ def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
 
 
 def said(error: Exception) -> str:
-    """What an error says to a user: for what the system says of a file, which file it is and what to do."""
+    """The message of an error for the user; for a system error on a file, with its name and what to do."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
-    got, do = _FILES.get(type(error), (error.strerror.lower(), "mend that, or name another"))
-    return f"{error.filename} cannot be used: got {got}, allowed: a file that can be; {do}"
+    got, do = _FILES.get(type(error), (error.strerror.lower(), "fix that, or name another file"))
+    return f"{error.filename} cannot be used: got {got}, allowed: a usable file; {do}"
 
 
 _FILES: dict[type[OSError], tuple[str, str]] = {
     FileNotFoundError: ("no such file", "check the path"),
     IsADirectoryError: ("a folder", "name a file in it"),
-    PermissionError: ("no permission", "change who may use it, or name another"),
+    PermissionError: ("no permission", "change its permissions, or name another file"),
 }
-"""What was got, and what to do."""
+"""What was found, and what to do."""
 
 
 def flag(field: str) -> str:
-    """How a user writes the name of a field."""
+    """A field name as a command-line option."""
     return f"--{field.replace('_', '-')}"
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """What to do about a name that is none of the known: those that were probably meant, else something else."""
+    """What to do about an unknown name: suggest similar known names, else give other advice."""
     near = difflib.get_close_matches(name, list(known), 3)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def extra(module: str, name: str, purpose: str) -> Any:
-    """Import a module of an optional extra, or say which one to install."""
+    """Import a module of an optional extra, or say which extra to install."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:

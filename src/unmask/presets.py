@@ -1,8 +1,8 @@
-"""Known settings, by name: how the data is prepared and how to train on it.
+"""Presets: named settings of how to prepare the data and how to train on it.
 
 The paper's settings follow App. J as printed: continuous-time loss with antithetic times and a schedule shifted by
-1e-4, AdamW, cosine cooldown, moving average 0.9999. Of what it leaves open, the condition of the text networks is 128
-wide, as in the code base whose layers, heads and widths it adopts.
+1e-4, AdamW, cosine cooldown, moving average 0.9999. Where the paper is silent, the condition of the text networks is
+128 wide, as in the code base whose layers, heads and widths the paper adopts.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ _PAPER_MD4 = MD4Config(shift=1e-4, masks="independent")
 
 @dataclass(frozen=True)
 class Preset:
-    """A setting: its data and its run."""
+    """A named setting: its data and its run."""
 
     summary: str
     plan: Plan
     shape: tuple[int, ...]
-    """Of a row."""
+    """Shape of a row."""
     config: RunConfig
-    """With the folder where its data is kept unless another is named."""
+    """The run, with the default folder of its data."""
 
 
 def _paper_text(
@@ -72,51 +72,51 @@ def _paper_image(plan: Plan, side: int, network: NetworkConfig, rate: float, bat
 
 
 def text8() -> Preset:
-    """The paper's text8: 12 layers, 256 characters."""
+    """The paper's text8 model: 12 layers, 256 characters."""
     return _paper_text("text8", None, "85m", 256, 0.05, "text8, MD4, 12 × 768")
 
 
 def openwebtext_small() -> Preset:
-    """The paper's OpenWebText, small."""
+    """The paper's small OpenWebText model."""
     return _paper_text("openwebtext", "gpt2", "85m", 1024, 0.02, "OpenWebText, MD4, GPT-2 small", 0.02)
 
 
 def openwebtext_medium() -> Preset:
-    """The paper's OpenWebText, medium."""
+    """The paper's medium OpenWebText model."""
     return _paper_text("openwebtext", "gpt2", "300m", 1024, 0.02, "OpenWebText, MD4, GPT-2 medium", 0.02)
 
 
 def fineweb_edu_small() -> Preset:
-    """The paper's FineWeb-Edu, small."""
+    """The paper's small FineWeb-Edu model."""
     return _paper_text("fineweb-edu", "gpt2", "85m", 1024, 0.02, "FineWeb-Edu, MD4, GPT-2 small", 0.02)
 
 
 def fineweb_edu_medium() -> Preset:
-    """The paper's FineWeb-Edu, medium."""
+    """The paper's medium FineWeb-Edu model."""
     return _paper_text("fineweb-edu", "gpt2", "300m", 1024, 0.02, "FineWeb-Edu, MD4, GPT-2 medium", 0.02)
 
 
 def fineweb_edu_large() -> Preset:
-    """The paper's FineWeb-Edu, large."""
+    """The paper's large FineWeb-Edu model."""
     return _paper_text("fineweb-edu", "gpt2", "700m", 1024, 0.02, "FineWeb-Edu, MD4, GPT-2 large", 0.02)
 
 
 def cifar10() -> Preset:
-    """The paper's CIFAR-10: 28 M parameters, no augmentation."""
+    """The paper's CIFAR-10 model: 28 M parameters, no augmentation."""
     network = UNetConfig(conditioning=Conditioning(time=True))
     preset = _paper_image(Plan("cifar10", valid=0.0, test=0.0), 32, network, rate=4e-4, batch=256, decay=0.01)
     return replace(preset, summary="CIFAR-10 pixels, MD4, U-Net of 28 M")
 
 
 def imagenet64() -> Preset:
-    """The paper's ImageNet 64×64, for likelihood: 198 M parameters."""
+    """The paper's ImageNet 64×64 model for likelihood: 198 M parameters."""
     plan = Plan("imagenet64", kind="imagenet64", valid=0.0, test=0.0)
     preset = _paper_image(plan, 64, UViTConfig(), rate=2e-4, batch=512, decay=0.03)
     return replace(preset, summary="ImageNet 64×64 pixels, MD4, likelihood, 198 M")
 
 
 def imagenet64_samples() -> Preset:
-    """The paper's lighter ImageNet 64×64 model, for pictures: 8 blocks, 20 layers, cosine schedule."""
+    """The paper's lighter ImageNet 64×64 model for sampling images: 8 blocks, 20 layers, cosine schedule."""
     preset = imagenet64()
     config = replace(
         preset.config, network=UViTConfig(blocks=8, layers=20), method=replace(_PAPER_MD4, schedule="cosine")
@@ -125,7 +125,7 @@ def imagenet64_samples() -> Preset:
 
 
 def imagenet64_classes() -> Preset:
-    """The same with classes, hidden from a tenth of the samples so that guidance is possible."""
+    """The same with classes, dropped for a tenth of the samples so that guidance is possible."""
     preset = imagenet64_samples()
     network = replace(preset.config.network, conditioning=Conditioning(time=True, classes=1000))
     summary = "ImageNet 64×64 pixels, MD4, cosine schedule, class-conditional"
@@ -139,12 +139,12 @@ def _genmd4(base: Callable[[], Preset]) -> Preset:
 
 
 def text8_genmd4() -> Preset:
-    """The paper's text8 with a schedule learned for every character."""
+    """The paper's text8 model with a schedule learned for every character."""
     return _genmd4(text8)
 
 
 def openwebtext_small_genmd4() -> Preset:
-    """The paper's OpenWebText, small, with a schedule learned for every token."""
+    """The paper's small OpenWebText model with a schedule learned for every token."""
     return _genmd4(openwebtext_small)
 
 
@@ -161,7 +161,7 @@ def characters() -> Preset:
     """Shakespeare by characters (the text comes with the package), for a laptop."""
     network = TransformerConfig(65, 4, 4, 144)
     plan = Plan("shakespeare", length=128)
-    return _laptop(plan, (128,), network, "Shakespeare by characters, 1 M, a laptop", 5000, 32, 2)
+    return _laptop(plan, (128,), network, "Shakespeare by characters, 1 M, for a laptop", 5000, 32, 2)
 
 
 def mnist() -> Preset:
@@ -179,28 +179,28 @@ def molecules() -> Preset:
 
 
 def text8_10min() -> Preset:
-    """The lowest bits per character of text8 after ten minutes on one H200 (docs/results.md): by subwords.
+    """The lowest bits per character on text8 after ten minutes on one H200 (docs/results.md), with subwords.
 
-    As many tokens as a window of characters hold five times the text, and a word is mostly drawn at once.
+    256 subwords hold five times as much text as 256 characters, and most words are drawn at once.
     """
     network = TransformerConfig(16_384, 10, 10, 640, mlp="relu2", tied=True, dropout=0.05, value_residuals=True)
     method = MD4Config(k_law="bell", k_bell=(1.5, 1.5), weighting="ce")
     training = _ten_minutes(steps=9_260, muon_rate=6e-3, weight_decay=0.2)
     plan = Plan("text8", vocabulary="bpe:16384", length=256, valid=0.0, test=0.0)
-    summary = "text8 by subwords, ten minutes of one H200, 10 × 640"
+    summary = "text8 by subwords, ten minutes on one H200, 10 × 640"
     config = RunConfig("data/text8-subwords", network, method, training)
     return Preset(summary, plan, (256,), config)
 
 
 def text8_characters_10min() -> Preset:
-    """The lowest by characters, 256 of them at a time, in the same ten minutes.
+    """The lowest bits per character with a window of 256 characters, in the same ten minutes.
 
-    Exponent 30 lets the spaces (token 0) appear first: words have their lengths before their letters.
+    Exponent 30 makes the spaces (token 0) appear first: words have their lengths before their letters.
     """
     network = TransformerConfig(27, 8, 10, 640, mlp="relu2")
     method = MD4Config(exponents=((0, 30.0),), k_law="bell", k_bell=(1.5, 1.5), weighting="ce")
     plan = Plan("text8", length=256, valid=0.0, test=0.0)
-    summary = "text8 by characters, spaces first, ten minutes of one H200, 8 × 640"
+    summary = "text8 by characters, spaces first, ten minutes on one H200, 8 × 640"
     config = RunConfig("data/text8", network, method, _ten_minutes(steps=14_520, muon_rate=1e-2))
     return Preset(summary, plan, (256,), config)
 
@@ -219,7 +219,7 @@ def _ten_minutes(steps: int, muon_rate: float, weight_decay: float = OptimizerCo
 
 
 def _baseline(method: str) -> Preset:
-    """The paper's text8 with another method: the same data, network and budget."""
+    """The paper's text8 model with another method: the same data, network and budget."""
     preset = text8()
     summary = preset.summary.replace("MD4", f"{method} (unmask baselines)")
     return replace(preset, summary=summary, config=with_method(preset.config, method))

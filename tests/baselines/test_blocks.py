@@ -69,7 +69,7 @@ def test_one_block_is_md4():
 
 def test_larger_blocks_of_a_random_network_are_bounds_of_the_same_kind():
     assert bound(2).mean.shape == (len(X),)
-    with pytest.raises(ValueError, match="no whole number of blocks"):
+    with pytest.raises(ValueError, match="not a whole number of blocks"):
         bound(3)
 
 

@@ -104,7 +104,7 @@ def test_seds_samplers_have_the_law_of_their_scores(name, amount):
 def test_scores_have_no_temperature():
     predict = Predictor(shifted(0.0), SCALAR.mask_id, family=SCORES, temperature=0.5)
     x = torch.full((2, N), SCALAR.mask_id)
-    with pytest.raises(ValueError, match="scores have no temperature"):
+    with pytest.raises(ValueError, match="are not defined for scores"):
         sample(predict, SCALAR, x, uniform_grid(2), Streams(0, 2), "analytic")
 
 
@@ -188,7 +188,7 @@ def test_pictures_need_a_transformer(pictures, tmp_path, capsys):
     words = ("train", "--data", pictures.parent / "data", "--out", tmp_path / "a", "--method", "ar")
     code, _, err = command(capsys, *words)
     assert code == 2
-    assert "only a transformer reads in order" in err
+    assert "only a transformer can read in order" in err
 
 
 def test_left_to_right_has_the_models_law():

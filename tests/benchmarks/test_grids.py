@@ -218,7 +218,7 @@ def test_rounds_stop_within_the_budget():
 
 def test_bad_input_is_one_line(monkeypatch, capsys, letters, pictures):
     for words, said in (
-        (("digits", letters, data_of(letters)), "pictures"),
+        (("digits", letters, data_of(letters)), "images"),
         (("infill", pictures, data_of(pictures)), "text"),
         (("infill", letters, data_of(pictures)), "vocabulary"),
         (("digits", pictures, data_of(pictures), "--size", 3), "--size"),

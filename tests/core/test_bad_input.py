@@ -125,10 +125,10 @@ MISTAKES = {
     "time of power zero": (lambda: TokenTime(TOKEN_PROCESS, power=0.0), "got 0.0"),
     "bell without a shape": (lambda: BellK(0.0, 2.0), "got a=0.0, b=2.0"),
     "power of k not a number": (lambda: PowerK(float("nan")), "got nan"),
-    "scalar objective on a token draw": (lambda: nelbo(torch.zeros(3, 3), X, ALL_TOKENS), "the draw is one of GenMD4"),
+    "scalar objective on a token draw": (lambda: nelbo(torch.zeros(3, 3), X, ALL_TOKENS), "the draw is a GenMD4 draw"),
     "token objective on a scalar draw": (
         lambda: generalized_nelbo(torch.zeros(3, 3), X, ALL, TOKEN_PROCESS),
-        "the draw is not one of GenMD4",
+        "the draw is not a GenMD4 draw",
     ),
     "control variate for GenMD4": (
         lambda: Controlled(TokenTime(TOKEN_PROCESS), column(1.0, 1.0, 1.0)).draw(X, Streams(0, 1)),

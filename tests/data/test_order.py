@@ -13,7 +13,7 @@ def test_a_permutation_hits_every_row_once(size, key):
 
 
 def test_permutations_look_random():
-    """Positions of one row under 20,000 keys: uniform (chi-square, false alarm 1e-6); neighbours are not tied."""
+    """Positions of one row under 20,000 keys are uniform (chi-square, false alarm 1e-6); neighbours are not tied."""
     keys = np.arange(20_000)
     first, second = (permute(np.full(len(keys), i), 10, keys) for i in (0, 1))
     assert stats.chisquare(np.bincount(first, minlength=10)).pvalue > 1e-6
@@ -53,8 +53,8 @@ def test_mistakes():
 
 @given(size=st.integers(1, 3000), few=st.integers(1, 3000))
 def test_some_rows_lie_evenly_over_all(size, few):
-    """Every row comes once. However many come first, any stretch of the rows holds its share of them, within as many
-    as van der Corput's sequence is off by: log₂ of their number, and one for each end.
+    """Every row comes once. However many rows come first, any stretch holds its share of them, up to the discrepancy
+    of the van der Corput sequence: log₂ of their number, and one for each end.
     """
     every, first = spread(size, size), spread(size, few)
     assert np.array_equal(np.sort(every), np.arange(size))

@@ -123,7 +123,7 @@ def test_a_finished_folder_is_left_alone(tmp_path):
 
 
 def test_another_way_of_reading_is_not_another_file(tmp_path):
-    """What is said names what was changed, and nothing that was not."""
+    """The message names what was changed, and nothing that was not."""
     (tmp_path / "a.csv").write_text("text,kind\n" + "abc,x\nabd,y\n" * 40)
     prepare(Plan(str(tmp_path / "a.csv")), tmp_path / "out")
     labelled = Plan(str(tmp_path / "a.csv"), reading=Reading(label_column="kind"))
@@ -138,7 +138,7 @@ def test_no_row_is_longer_than_a_model_can_have():
 
 
 def test_the_identity_is_that_of_the_contents(tmp_path):
-    """Wherever they lie; rows that are cut elsewhere and hold the same tokens are other data."""
+    """Wherever they are; rows that are cut elsewhere and hold the same tokens are different data."""
     found = []
     for number, lines in enumerate(("ab\nabc", "ab\nabc", "abc\nab", "ab\ncab")):
         (tmp_path / f"{number}.txt").write_text(lines)
@@ -149,7 +149,7 @@ def test_the_identity_is_that_of_the_contents(tmp_path):
 
 
 def tables(folder, words):
-    """The same texts as tables of several kinds; by their names."""
+    """The same texts as tables of several kinds, by name."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -168,7 +168,7 @@ def tables(folder, words):
 
 
 def test_rows_without_text_are_counted(tmp_path, capsys):
-    """All else is as if they had not been there: which documents are held out, every byte, what runs know it by."""
+    """All else is as if they were absent: which documents are held out, every byte, the identity that runs store."""
     words = [f"{'ab' * (i % 5)}c" for i in range(150)]
     gaps = [word for i, text in enumerate(words) for word in ([text, None, ""] if i % 30 == 7 else [text])]
     tables(tmp_path / "full", words)
@@ -266,7 +266,7 @@ def test_damage_is_found(tmp_path):
     with pytest.raises(ValueError, match=r"manifest.json is damaged"):
         Dataset(tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"version": 99}')
-    with pytest.raises(ValueError, match="another version: got 99"):
+    with pytest.raises(ValueError, match="unsupported version: got 99"):
         Dataset(tmp_path / "out")
 
 
@@ -280,7 +280,7 @@ def test_too_short_for_a_sequence(tmp_path):
 
 
 def test_shorter_than_one_sequence_is_said_and_kept(tmp_path, capsys):
-    """It may still be read with a model of shorter sequences."""
+    """It may still be read by a model with shorter sequences."""
     (tmp_path / "a.txt").write_text("hello")
     assert main(["data", "prepare", str(tmp_path / "a.txt"), "--out", str(tmp_path / "out")]) == 0
     assert "too short to train on: prepare it in another folder with a --length of at most 5" in capsys.readouterr().out
@@ -296,7 +296,7 @@ def test_shorter_than_one_sequence_is_said_and_kept(tmp_path, capsys):
         ("abc", {"kind": "array"}, "a.txt cannot be read: got File is not a zip file, allowed: files of array"),
         ("abc", {"kind": "cifar10"}, "a.txt cannot be read: .*allowed: files of cifar10"),
         ("abc", {"kind": "images"}, "a.txt"),
-        ("abc", {"kind": "parquet"}, "a.txt is no Parquet file: got Parquet"),
+        ("abc", {"kind": "parquet"}, "a.txt is not a Parquet file: got Parquet"),
     ],
 )
 def test_what_cannot_be_prepared_leaves_nothing(tmp_path, text, options, message):
@@ -324,7 +324,7 @@ def test_bad_plans(options, message):
 
 
 def test_a_full_disk_loses_nothing(tmp_path, small_disk):
-    """On a file system of 1 MiB the run fails in one line; finished parts stay; no manifest pretends to be whole."""
+    """On a file system of 1 MiB the run fails with one line; finished parts stay; no incomplete manifest is left."""
     source = corpus(tmp_path / "a.smi", 60_000)
     done = subprocess.run(
         [sys.executable, "-m", "unmask", "data", "prepare", str(source), "--out", str(small_disk / "out")],

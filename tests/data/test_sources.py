@@ -136,7 +136,7 @@ def test_ranges_of_a_large_file_fit_together(tmp_path, monkeypatch):
     pieces = [p for part in parts for p in part.pieces()]
     assert b"".join(p.content for p in pieces) == (tmp_path / "c.txt").read_bytes()
     assert [p.ends for p in pieces] == [False] * (len(pieces) - 1) + [True]
-    assert all(p.content.decode() for p in pieces)  # every piece is whole UTF-8
+    assert all(p.content.decode() for p in pieces)  # every piece is complete UTF-8
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (40, 4, 5), (40, 2, 3, 2)])
@@ -162,7 +162,7 @@ def test_arrays_of_any_shape(tmp_path, shape):
     ],
 )
 def test_names_of_files_tell_the_split(tmp_path, names, splits):
-    """If all of them do, and train is among them; otherwise documents are held out as ever."""
+    """If all of them do, and train is among them; otherwise documents are held out as usual."""
     for number, name in enumerate(names):
         (tmp_path / "files").mkdir(exist_ok=True)
         (tmp_path / "files" / name).write_bytes(("text\n" + f"{'abc'[number]}\n" * 50).encode())
@@ -201,7 +201,7 @@ def test_npz_with_splits_and_labels(tmp_path):
 
 
 def test_validation_rows_come_from_the_training_split(tmp_path):
-    """Where the source has none: a twentieth of train, evenly spread; test stays what it is."""
+    """If the source has none: a twentieth of train, evenly spread; test stays as it is."""
     rng = np.random.default_rng(0)
     images = {name: rng.integers(0, 256, (count, 2, 2), np.uint8) for name, count in (("train", 400), ("test", 30))}
     labels = {f"{name}_labels": part[:, 0, 0] % 5 for name, part in images.items()}
@@ -216,7 +216,7 @@ def test_validation_rows_come_from_the_training_split(tmp_path):
     assert np.array_equal(rows["test"], images["test"])
     assert all(np.array_equal(b.labels, b.tokens[:, 0, 0] % 5) for b in batches.values())
     assert sorted(map(bytes, [*rows["train"], *rows["valid"]])) == sorted(map(bytes, images["train"]))
-    with pytest.raises(ValueError, match=r"the source has its own split test: got 0\.1, allowed: no share of it"):
+    with pytest.raises(ValueError, match=r"the source has its own split test: got 0\.1, allowed: no share for it"):
         prepared(tmp_path / "other", tmp_path / "a.npz", test=0.1)
 
 
@@ -328,7 +328,7 @@ def test_text8_is_split_by_characters_whatever_its_parts_and_vocabulary(tmp_path
     import hashlib
 
     monkeypatch.setattr(named, "PART", 64)
-    text = (("abcde fghij " * 75)[:900] + ("klmno pqrst " * 9)[:100]).encode()  # the rest has letters of its own
+    text = (("abcde fghij " * 75)[:900] + ("klmno pqrst " * 9)[:100]).encode()  # the rest has different letters
     path = tmp_path / "text8"
     path.write_bytes(text)
     sizes, md5 = {"train": 900, "valid": 50, "test": 50}, hashlib.md5(text).hexdigest()  # noqa: S324
@@ -347,7 +347,7 @@ def test_text8_is_split_by_characters_whatever_its_parts_and_vocabulary(tmp_path
 
 
 def test_hub_data_sets_through_a_local_stand_in(tmp_path):
-    """`datasets` reads a folder in the hub's form exactly as it reads the hub."""
+    """`datasets` reads a folder in the hub's format exactly as it reads the hub."""
     folder = tmp_path / "owner" / "set"
     folder.mkdir(parents=True)
     for i in range(3):
@@ -375,7 +375,7 @@ def test_fetching_checks_what_came(tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url, md5 = f"http://127.0.0.1:{server.server_port}/a.bin", hashlib.md5(b"hello").hexdigest()  # noqa: S324
         assert fetch(url, tmp_path / "got", md5).read_bytes() == b"hello"
-        with pytest.raises(ValueError, match="damaged or another file"):
+        with pytest.raises(ValueError, match="damaged or a different file"):
             fetch(url, tmp_path / "again", "0" * 32)
         with pytest.raises(ValueError, match="could not be fetched"):
             fetch(url + "x", tmp_path / "missing", md5)
@@ -403,7 +403,7 @@ def arrays(path):
 
 
 def several_texts(folder):
-    """Some of which is not UTF-8."""
+    """Text, some of which is not UTF-8."""
     (folder / "many").mkdir(parents=True)
     for name, content in (("a", b"abc " * 50), ("b", b"caf\xe9 " * 50), ("c", b"abc " * 50)):
         (folder / "many" / f"{name}.txt").write_bytes(content)
@@ -411,7 +411,7 @@ def several_texts(folder):
 
 
 def deep_pictures(folder):
-    """Grey ones of 16 bits, which Pillow would cut off at 255."""
+    """Grey images of 16 bits, which Pillow would clip at 255."""
     from PIL import Image as image  # noqa: N813
 
     (folder / "deep").mkdir(parents=True)
@@ -420,7 +420,7 @@ def deep_pictures(folder):
 
 
 def pictures_beside_splits(folder):
-    """One that belongs to no split."""
+    """An image that belongs to no split."""
     from PIL import Image as image  # noqa: N813
 
     for name in ("train/a.png", "valid/b.png", "forgotten/c.png"):
@@ -444,7 +444,7 @@ def test_images_have_a_side():
         (several_texts, {}, "b.txt is not UTF-8: got byte 0xe9"),
         (several_texts, {"vocabulary": "alphabet: abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
         (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed: 8 bits per channel"),
-        (pictures_beside_splits, {}, r"some has splits, and pictures beside them: got .*forgotten/c\.png"),
+        (pictures_beside_splits, {}, r"some has splits, and images beside them: got .*forgotten/c\.png"),
         (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
         (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),
@@ -454,19 +454,19 @@ def test_images_have_a_side():
         (
             lambda d: write(d / "a.txt", b"abc" * 99),
             {"reading": Reading(image_size=8)},
-            "text has no use for --image-size: got 8, allowed: none of --column, --label-column, --image",
+            "text does not use --image-size: got 8, allowed: none of --column, --label-column, --image",
         ),
         (
             lambda d: write(d / "a.csv", b"text\nab\n"),
             {"reading": Reading(grey=True)},
-            "csv has no use for --grey: got True, allowed: --column, --label-column",
+            "csv does not use --grey: got True, allowed: --column, --label-column",
         ),
-        (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist has no use for --column"),
-        (lambda _: "text8", {"kind": "lines"}, "text8 is read in its own way: got --kind lines"),
-        (lambda _: "hub:a/b", {"kind": "csv"}, "hub:a/b is read in its own way: got --kind csv"),
+        (lambda _: "mnist", {"reading": Reading(column="x")}, "mnist does not use --column"),
+        (lambda _: "text8", {"kind": "lines"}, "the kind of text8 is fixed: got --kind lines"),
+        (lambda _: "hub:a/b", {"kind": "csv"}, "the kind of hub:a/b is fixed: got --kind csv"),
         (lambda d: array(d / "a.npy"), {"reading": Reading(column="x")}, "is one array without a name: got x"),
         (lambda d: array(d / "a.npy"), {"reading": Reading(label_column="y")}, "is one array without a name: got y"),
-        (lambda d: arrays(d / "a.npz"), {"reading": Reading(label_column="y")}, "needs the name of its data: got y"),
+        (lambda d: arrays(d / "a.npz"), {"reading": Reading(label_column="y")}, "the name of the data too: got only"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "runes"}, "unknown vocabulary: got runes"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"vocabulary": "bpe"}, "needs a size"),
         (
@@ -474,7 +474,7 @@ def test_images_have_a_side():
             {"vocabulary": "bytes:17"},
             "bytes takes no argument",
         ),
-        (lambda d: array(d / "a.npy"), {"vocabulary": "bytes"}, "numbers met a vocabulary of text: got an array"),
+        (lambda d: array(d / "a.npy"), {"vocabulary": "bytes"}, "of text cannot encode numbers: got an array"),
         (lambda d: write(d / "a.txt", b"abx" * 99), {"vocabulary": "alphabet:ab"}, "'x' is not in the vocabulary"),
         (lambda d: write(d / "a.smi", b"CCO\nCC\n"), {}, "no document fell into the split"),
         (lambda d: write(d / "m" / "train-images-idx3-ubyte", b"junk"), {"kind": "mnist"}, "lacks MNIST's train files"),
@@ -536,7 +536,7 @@ def test_damaged_archives_are_named(tmp_path, name, content):
 
 
 def test_damaged_sets_are_named(tmp_path):
-    """MNIST, CIFAR-10 and text8 of which a part is missing."""
+    """MNIST, CIFAR-10 and text8 with a part missing."""
     mnist = tmp_path / "mnist"
     mnist.mkdir()
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
@@ -564,7 +564,7 @@ def test_an_archive_of_several_files_is_not_read_in_part(tmp_path, count):
 
 
 def test_the_mark_of_utf8_is_no_text(tmp_path):
-    """Excel and Notepad write one; it must not hide the first column, nor become a symbol."""
+    """Excel and Notepad write one; it must neither hide the first column nor become a symbol."""
     (tmp_path / "a.csv").write_text("SMILES,y\r\n" + "CCO,a\r\n" * 40, encoding="utf-8-sig")
     assert set(documents(prepared(tmp_path, tmp_path / "a.csv", column="SMILES"))) == {"CCO"}
     (tmp_path / "b.txt").write_text("abc " * 99, encoding="utf-8-sig")
@@ -593,8 +593,8 @@ def test_classes_are_those_that_occur(tmp_path, labels, names):
 @pytest.mark.parametrize(
     ("line", "options", "message"),
     [
-        ({"text": "abc", "y": ["a"]}, {"label_column": "y", "rows": True}, r"a class is not a name: got \['a'\]"),
-        ({"text": "abc", "y": []}, {"label_column": "y", "rows": True}, r"a class is not a name: got \[\]"),
+        ({"text": "abc", "y": ["a"]}, {"label_column": "y", "rows": True}, r"neither a name nor a number: got \['a'\]"),
+        ({"text": "abc", "y": []}, {"label_column": "y", "rows": True}, r"neither a name nor a number: got \[\]"),
         ({"text": "abc", "y": 1}, {"label_column": "y"}, "running text has no classes: got --label-column y"),
         ({"text": ["abc"]}, {}, "the field 'text' of .* holds no text: got list"),
         ({"text": None}, {}, "the source holds no tokens"),

@@ -50,7 +50,7 @@ def test_bytes_of_any_subwords_are_those_that_are_decoded(ids):
 
 @given(st.lists(st.integers(0, 256)), st.sampled_from(sorted(VOCABULARIES)))
 def test_pieces_make_up_the_text(ids, name):
-    """Of any ids, also bytes that are no character; one for each id."""
+    """For any ids, including bytes that are not characters; one piece for each id."""
     vocabulary = VOCABULARIES[name]
     ids = [i % vocabulary.size for i in ids]
     pieces = vocabulary.pieces(ids)
@@ -65,7 +65,7 @@ def test_a_character_of_several_ids_stands_with_the_last_of_them():
 
 
 def test_pieces_of_tokenizers_whose_words_depend_on_their_neighbours():
-    """The first word has no space before it; bytes for what is in no word are a character only together."""
+    """The first word has no space before it; bytes of characters outside all words only together form a character."""
     words = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁to", "▁be", "s"]
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.BPE({word: i for i, word in enumerate(words)}, [], byte_fallback=True)
@@ -88,7 +88,7 @@ def test_pieces_of_tokenizers_whose_words_depend_on_their_neighbours():
 
 
 def test_bytes_of_tokens_that_were_added():
-    """A special token has none, another one those of its name; words without bytes of their own have the text's."""
+    """A special token has none, an added token those of its name; words of other tokenizers have the text's."""
     tokenizer = tokenizers.Tokenizer.from_str(VOCABULARIES["bpe"]._document)
     tokenizer.add_tokens(["日本 "])
     tokenizer.add_special_tokens(["<|user|>"])
@@ -135,7 +135,7 @@ def test_bpe_learns_merges_and_needs_fewer_tokens():
 
 
 def test_gpt2_files(tmp_path):
-    """GPT-2's own form: encoder.json and vocab.bpe, byte-level, no prefix space."""
+    """GPT-2's own format: encoder.json and vocab.bpe, byte-level, no prefix space."""
     letters = "He lo wrd".replace(" ", "")
     vocabulary = {c: i for i, c in enumerate(sorted(set(letters)))} | {"Ġ": 90, "He": 91, "Ġw": 92, "<|endoftext|>": 93}
     import json
@@ -149,7 +149,7 @@ def test_gpt2_files(tmp_path):
     assert gpt2.decode(ids) == "Hello world"
     assert gpt2.eos_id == 93
     (tmp_path / "encoder.json").write_text("{")
-    with pytest.raises(ValueError, match=r"encoder.json and vocab.bpe are no tokenizer: got "):
+    with pytest.raises(ValueError, match=r"encoder.json and vocab.bpe are not a tokenizer: got "):
         Subwords.load(tmp_path)
 
 
@@ -167,14 +167,14 @@ def test_smallest_type():
         (lambda: Characters(""), "at least one character"),
         (lambda: Characters("ab").encode("abxab"), r"'x' is not in the vocabulary: got it at position 2"),
         (lambda: Characters("ab").encode(b"a\xff"), "not UTF-8: got byte 0xff"),
-        (lambda: Characters("ab").encode(np.zeros(3, np.int64)), "numbers met a vocabulary of text"),
+        (lambda: Characters("ab").encode(np.zeros(3, np.int64)), "a vocabulary of text cannot encode numbers"),
         (lambda: Integers(0), "the vocabulary is empty"),
         (lambda: Integers(4).encode(np.array([1, 4])), r"got 4, allowed: 0\.\.3"),
         (lambda: Integers(4).encode(np.array([-1])), r"got -1, allowed: 0\.\.3"),
         (lambda: Integers(4).encode(np.array([0.5])), "not integers: got float64"),
         (lambda: Integers(4).encode(np.array([0, -2])), "got -2, allowed: 0..3; shift the values"),
         (lambda: Integers(4).encode(np.array([0, 4])), "got 4, allowed: 0..3; pass a larger size"),
-        (lambda: Integers(4).encode("abc"), "text met a vocabulary of integers"),
+        (lambda: Integers(4).encode("abc"), "a vocabulary of integers cannot encode text"),
         (lambda: Subwords.train(["a"], 100), "got 100, allowed: a size >= 257"),
         (lambda: from_json({"kind": "runes"}), "got runes, allowed: characters, bytes, integers, subwords"),
     ],

@@ -1,4 +1,4 @@
-"""The bound, written down: what is coded comes back, and takes as many bits as its probability says."""
+"""Coding at the bound: what is coded is recovered, and takes as many bits as its probability implies."""
 
 import math
 
@@ -53,7 +53,7 @@ def test_a_stack_gives_back_what_was_put_on_it_in_as_many_bits_as_it_is_worth(ma
 
 
 def test_bits_of_many_symbols_are_their_information():
-    """To a billionth: nothing leaks."""
+    """To a billionth: no bits are lost."""
     counts = np.random.default_rng(0).integers(1, SLOTS, 50_000).tolist()
     stack = Stack()
     for count in counts:
@@ -75,7 +75,7 @@ def test_shares_are_whole_numbers_that_fill_all_slots():
 
 
 def test_a_model_that_predicts_nothing_has_no_code():
-    with pytest.raises(ValueError, match="the model predicts no probabilities: got NaN"):
+    with pytest.raises(ValueError, match="the model does not predict probabilities: got NaN"):
         shares(torch.tensor([[0.0, 1.0], [0.0, math.nan]]))
 
 
@@ -92,7 +92,7 @@ def test_the_code_of_the_exact_denoiser_has_the_length_of_minus_log_p(schedule):
 
 @pytest.mark.parametrize("steps", [1, 3, 5, N, 100])
 def test_what_is_read_is_what_was_written(steps):
-    """In groups of every size; a reader knows nothing but the code. Its length is that of the groups' chain rule."""
+    """In groups of every size; a reader has only the code. Its length is that of the groups' chain rule."""
     rank, writer = random_ranks(Streams(2, COUNT), N, steps), Writer()
     assert rank.max() == min(steps, N)
     counts = torch.stack([(rank == r).sum(1) for r in range(1, int(rank.max()) + 1)])
@@ -107,9 +107,9 @@ def test_what_is_read_is_what_was_written(steps):
 
 
 def test_over_random_orders_the_mean_length_is_the_bound():
-    """Of a denoiser that is wrong, where orders differ: 400 orders of one sequence against as many of the chain rule.
+    """For a wrong denoiser, where orders differ: 400 orders of one sequence against as many of the chain rule.
 
-    Two means of 400 each with the same law: a difference of five of its errors has probability 6e-7.
+    Two means of 400 each with the same distribution: a difference of five standard errors has probability 6e-7.
     """
 
     def wrong(x, t, condition=None):
@@ -130,7 +130,7 @@ def test_orders_differ_between_sequences_and_do_not_depend_on_the_batch():
 
 
 def test_tokens_with_schedules_of_their_own_have_no_code():
-    """There the place that is revealed tells of its token, which a code by places would count twice."""
+    """The position that is revealed then gives away its token, which a code by positions would count twice."""
     process = Process(TokenPolynomial(torch.tensor([1.0, 2.0, 1.0, 1.0])), V)
     with pytest.raises(ValueError, match="one schedule for all tokens"):
         passed(exact(), process, X, torch.ones_like(X), Writer())

@@ -1,4 +1,4 @@
-"""Evaluation as a user does it: a small trained model, its folder, and what is said about it."""
+"""Evaluation as a user does it: a small trained model, its folder, and the output about it."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_eval_says_what_was_measured(letters, capsys):
     assert found["network_calls"] == 16 * found["sequences"]
     code, out, _ = command(capsys, "eval", letters, "--split", "valid")
     assert code == 0
-    assert f"{found['bits_per_token']['mean']:.4f}" in out  # the same again, from what is written down
+    assert f"{found['bits_per_token']['mean']:.4f}" in out  # the same again, from the stored parts
 
 
 def test_subwords_have_bits_of_three_kinds(subwords, capsys):
@@ -79,22 +79,22 @@ def test_cut_characters_count_once(vocabulary, tmp_path):
 def test_compare_tells_apart_or_does_not(letters, capsys):
     code, out, _ = command(capsys, "compare", letters, letters, "--split", "valid")
     assert code == 0
-    assert "not told apart" in out
+    assert "not significant" in out
     _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--json")
     assert json.loads(out)["difference_bits_per_token"]["mean"] == 0
     _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--sequences", 1)
-    assert "not told apart" in out  # one sequence says nothing about others
+    assert "not significant" in out  # one sequence tells nothing about others
 
 
 def test_few_sequences_have_to_say_more():
-    """Three errors from nothing: enough of many sequences, not of three (Student's law: 4.3)."""
+    """Three errors away from zero: enough for many sequences, not for three (Student's t: 4.3)."""
     assert "b is better" in verdict(Difference(0.3, 0.1, 0.2, freedom=500), "a", "b")
     assert "a is better" in verdict(Difference(-0.3, 0.1, 0.2, freedom=500), "a", "b")
-    assert "not told apart" in verdict(Difference(0.3, 0.1, 0.2, freedom=2), "a", "b")
+    assert "not significant" in verdict(Difference(0.3, 0.1, 0.2, freedom=2), "a", "b")
 
 
 def test_models_of_different_data_are_not_compared(letters, tmp_path, capsys):
-    """As many letters in as many rows, other ones; measured now, and read from what is written down."""
+    """As many letters in as many rows, but different ones; measured now, and read from stored results."""
     text = "".join(c + c.upper() for c in np.random.default_rng(1).choice(list("abcd"), size=4000))
     (tmp_path / "a.txt").write_text(text)
     prepare(Plan(str(tmp_path / "a.txt"), length=16), tmp_path / "data")
@@ -102,7 +102,7 @@ def test_models_of_different_data_are_not_compared(letters, tmp_path, capsys):
     for _ in range(2):
         code, out, err = command(capsys, "compare", letters, other, "--split", "valid", "--sequences", 4)
         assert code == 2
-        assert "the two were scored on different sequences" in err
+        assert "the models were scored on different sequences" in err
         assert (err.count("\n"), out) == (1, "")
     code, _, _ = command(capsys, "compare", letters, other, "--split", "valid", "--data", tmp_path / "data")
     assert code == 0
@@ -119,8 +119,8 @@ def test_steps_and_targets(letters):
 
 
 def test_some_sequences_stand_for_all(letters, tmp_path):
-    """Of a text that is easy at first and then hard, sixteen windows cost what all do, ten times nearer than the first
-    sixteen, which are all easy. What a window costs does not depend on how many are scored.
+    """For a text that is easy at first and then hard, the cost of sixteen windows is ten times closer to that of all
+    than the first sixteen, which are all easy. The cost of a window does not depend on how many are scored.
     """
     noise = np.random.default_rng(2)
     easy = "".join(c + c.upper() for c in noise.choice(list("abcd"), size=1000))
@@ -135,7 +135,7 @@ def test_some_sequences_stand_for_all(letters, tmp_path):
 
 
 def test_windows_of_text_have_errors_over_blocks_and_pictures_have_not(letters, pictures, capsys):
-    """Ten blocks of the text leave nine degrees of freedom; fifty pictures 49; so it is for texts and orders."""
+    """Ten blocks of the text leave nine degrees of freedom, fifty images 49; the same holds for texts and orders."""
     of_text = evaluate(Run.open(letters), Evaluation("train", draws=1, repeats=2, sequences=50))
     of_pictures = evaluate(Run.open(pictures), Evaluation("train", draws=1, repeats=2, sequences=50))
     assert (of_text.per_token.freedom, of_pictures.per_token.freedom) == (9, 49)
@@ -147,7 +147,7 @@ def test_windows_of_text_have_errors_over_blocks_and_pictures_have_not(letters, 
 
 
 def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
-    """Killed while it works; the parts that are there are kept, and the result is that of one go."""
+    """Killed while it works; finished parts are kept, and the result is that of an uninterrupted evaluation."""
     monkeypatch.setattr("unmask.run.evaluate._PART", 8)
     run = Run.open(letters)
     wanted = Evaluation("train", sequences=40, seed=5)
@@ -168,7 +168,7 @@ def test_an_interrupted_evaluation_goes_on(letters, tmp_path, monkeypatch):
         stdout=processes.PIPE,
         stderr=processes.PIPE,
     )
-    while set((letters / "evals").glob("*/settings.json")) == known:  # until it is at work
+    while set((letters / "evals").glob("*/settings.json")) == known:  # until it is working
         assert process.poll() is None
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -185,7 +185,7 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
     assert code == 0
     assert [token["text"] for token in found["tokens"]] == list("aAbBaB")
     assert found["bits"] == pytest.approx(sum(token["bits"] for token in found["tokens"]))
-    wrong = found["tokens"][4]["bits"] + found["tokens"][5]["bits"]  # aB is no pair
+    wrong = found["tokens"][4]["bits"] + found["tokens"][5]["bits"]  # aB is not a pair
     assert wrong > found["tokens"][2]["bits"] + found["tokens"][3]["bits"]
     assert page.read_text().count("<span") == 6
     (tmp_path / "text.txt").write_text("aAbB")
@@ -204,7 +204,7 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["eval", "RUN", "--steps", "8", "0"], "steps is too small"),
         (["eval", "RUN", "--target-error", "0"], "the target error is not positive"),
         (["eval", "nowhere"], "is not a run"),
-        (["eval", "RUN", "--data", "OTHER"], "the data has another vocabulary than the model"),
+        (["eval", "RUN", "--data", "OTHER"], "the data and the model have different vocabularies"),
         (["score", "RUN", "xyz"], "is not in the vocabulary"),
         (["check", "nowhere.txt", "--checker", "brackets"], "nowhere.txt cannot be used: got no such file"),
         (["check", "RUN/config.json", "--checker", "brackets"], "does not hold samples"),
@@ -229,7 +229,7 @@ def test_bad_input_is_one_line(letters, subwords, words, message, capsys, tmp_pa
 
 
 def test_what_a_program_reads_is_standard_json(letters, tmp_path, capsys):
-    """The error of one sequence is not known: null, and not the NaN of Python, in what is printed and what is kept."""
+    """The error of one sequence is unknown: null, not Python's NaN, in what is printed and in what is stored."""
     run = shutil.copytree(letters, tmp_path / "run", ignore=shutil.ignore_patterns("evals"))
     code, out, _ = command(capsys, "eval", run, "--sequences", 1, "--json")
     assert code == 0
@@ -281,7 +281,7 @@ def test_a_name_that_is_no_file_is_said_to_be_taken_for_a_text(letters, tmp_path
         _, _, err = command(capsys, "score", letters, words)
         assert ("there is no file" in err) is noted, words
     code, _, err = command(capsys, "score", letters, "b.aA")
-    assert err.startswith("there is no file b.aA: this is the score of these words")
+    assert err.startswith("there is no file b.aA: scoring the argument itself as text")
     assert code == 2  # it has no point either
 
 
@@ -292,7 +292,7 @@ def test_an_interrupted_measurement_says_what_is_kept(letters, capsys, monkeypat
     monkeypatch.setattr("unmask.cli.evaluate.evaluate", interrupted)
     code, _, err = command(capsys, "eval", letters)
     assert code == 130
-    assert err == f"stopped; finished parts are kept in {letters}/evals: the same command goes on\n"
+    assert err == f"stopped; finished parts are kept in {letters}/evals; run the same command again to resume\n"
 
 
 def test_an_exported_model_is_compared_on_the_data_of_the_run(letters, tmp_path, capsys):
@@ -301,11 +301,11 @@ def test_an_exported_model_is_compared_on_the_data_of_the_run(letters, tmp_path,
     for pair in ((run, tmp_path / "model"), (tmp_path / "model", run)):
         code, out, _ = command(capsys, "compare", *pair, "--sequences", 4)
         assert code == 0
-        assert "not told apart" in out
+        assert "not significant" in out
 
 
 def test_characters_of_several_tokens_are_shown_whole(capsys, tmp_path, monkeypatch):
-    """A byte alone is no character: its bits are those of the character it belongs to."""
+    """A single byte is not a character: its bits are those of the character it belongs to."""
     monkeypatch.chdir(tmp_path)
     code, out, _ = command(capsys, "score", "demo", "日本 é", "--draws", 1, "--repeats", 2)
     assert code == 0
@@ -370,7 +370,7 @@ def test_frontier_of_text(letters, capsys, tmp_path):
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_the_frontier_fits_the_terminal(columns, letters, capsys, tmp_path, monkeypatch):
-    """No line is too long, and no figure is broken or cut."""
+    """No line is too long, and no number is broken or cut."""
     monkeypatch.setenv("COLUMNS", str(columns))
     words = ("--samplers", "ancestral", "first-hitting:tokens_per_call=4", "--steps", 2, "-n", 6, "--split", "valid")
     _, out, _ = command(capsys, "frontier", letters, "--out", tmp_path / "frontier", *words)
@@ -411,7 +411,7 @@ def test_frontier_refuses(words, said, letters, capsys, tmp_path):
 
 
 def test_steps_stand_beside_continuous_time(letters, capsys):
-    """The form of the paper's discretisation table; in Markdown and as a picture too."""
+    """The form of the paper's discretisation table; in Markdown and as a plot too."""
     words = ("eval", letters, "--split", "valid", "--steps", 1, 8, "--draws", 8, "--repeats", 8)
     code, out, _ = command(capsys, *words, "--json")
     assert code == 0
@@ -466,7 +466,7 @@ def test_the_bound_of_orders_has_their_error(letters):
 
 
 def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):
-    """Each computes half of the parts; the first says it."""
+    """Each computes half of the parts; the first prints the result."""
     copy = tmp_path / "run"
     shutil.copytree(letters, copy, ignore=shutil.ignore_patterns("evals"))
     words = ["-m", "unmask", "eval", str(copy), "--split", "train", "--json"]
@@ -486,8 +486,8 @@ def test_two_ranks_give_the_same_figures(letters, capsys, tmp_path):
         (("--steps", 0), "steps"),
         (("--orders", 1), "too few orders"),
         (("--estimator", "best"), "estimator"),
-        (("--estimator", "paper", "--steps", 4), "steps have an estimator of their own: got paper"),
-        (("--grid", "cosine"), "--grid has no use without --steps: got cosine"),
+        (("--estimator", "paper", "--steps", 4), "steps have their own estimator: got paper"),
+        (("--grid", "cosine"), "--grid has no effect without --steps: got cosine"),
     ],
 )
 def test_eval_refuses(words, said, letters, capsys):
@@ -508,7 +508,7 @@ def test_orders_are_those_of_masked_diffusion(method, letters, tmp_path, capsys)
     other = trained(letters.parent / "data", tmp_path / "run", method, steps=1)
     code, out, err = command(capsys, "eval", other, "--split", "valid", "--orders", 2, "--sequences", 2)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "the model has no random orders" in err
+    assert "the model does not support random orders" in err
     assert not (other / "evals").exists()
 
 
@@ -527,7 +527,7 @@ def test_pictures_have_bits_per_dimension(pictures, capsys):
 
 
 def test_answered_questions_are_kept(subwords, capsys, tmp_path, monkeypatch):
-    """An interrupted file of questions goes on with the part it was at."""
+    """An interrupted file of questions resumes with the part it was at."""
     path = tmp_path / "many.jsonl"
     question = json.dumps({"question": "the cat", "choices": ["sat on", "log"], "answer": 0})
     path.write_text("\n".join([question] * 150))
@@ -554,7 +554,7 @@ def test_ranks_divide_splits_only(letters, capsys, monkeypatch):
 
 
 def test_the_likelihood_of_given_texts(letters):
-    """The same figures alone and together; what the model has learned is likely."""
+    """The same values alone and together; what the model has learned is likely."""
     model = load(letters)
     texts = ["aAbBcCdD", "dDdD", "aaaaaaaa"]
     found = model.log_likelihood(texts)
@@ -586,16 +586,16 @@ def test_an_autoregressive_model_judges(letters, capsys, tmp_path):
     assert exact < hasty / 2
     shutil.rmtree(judge)
     trained(letters.parent / "data", judge, "ar", **how | {"steps": 100})
-    _, (_, again, _) = frontier(capsys, letters, tmp_path, *words, "--judge", judge)  # another one: it is asked anew
+    _, (_, again, _) = frontier(capsys, letters, tmp_path, *words, "--judge", judge)  # another: judged anew
     assert again["values"]["generative perplexity"]["value"] != hasty
     code, err = frontier(capsys, letters, tmp_path, *words, "--judge", letters)
     assert code == 2
-    assert "only bounds likelihoods" in err
+    assert "only bounds the likelihood" in err
 
 
 @pytest.fixture(scope="module")
 def ragged(tmp_path_factory):
-    """Rows of a's if their number is even, of b's if it is odd: what a row has ended with tells all of it."""
+    """Rows of a's if their number is even, of b's if it is odd: the end of a row determines all of it."""
     folder = tmp_path_factory.mktemp("ragged")
     sizes = np.random.default_rng(0).integers(1, 12, 600)
     (folder / "a.txt").write_text("\n".join("ab"[n % 2] * n for n in sizes))
@@ -605,7 +605,7 @@ def ragged(tmp_path_factory):
 
 
 def test_texts_of_different_length_are_scored_as_in_training(ragged):
-    """Where a row ends was always shown: without it half a bit per row is left, which letter it is."""
+    """The end of a row was always shown: without it half a bit per row remains, which letter it is."""
     model = load(ragged, device="cpu")
     for (log_p, _), text in zip(model.log_likelihood(["aaaa", "bbbbb"]), ("aaaa", "bbbbb"), strict=True):
         assert -log_p < 0.2 * len(text) * np.log(2)
@@ -613,7 +613,7 @@ def test_texts_of_different_length_are_scored_as_in_training(ragged):
 
 
 def test_rows_of_different_length_from_left_to_right(ragged, tmp_path, capsys):
-    """What stands after the end of a row is not given text: an autoregressive model previews and samples such rows."""
+    """What follows the end of a row is not given text: an autoregressive model previews and samples such rows."""
     run = trained(ragged.parent / "data", tmp_path / "ar", "ar", preview=2, validate_every=2)
     code, out, _ = command(capsys, "sample", run, "-n", 3)
     assert code == 0

@@ -1,4 +1,4 @@
-"""The network of FID, against the same written out layer by layer after TensorFlow's graph of 2015."""
+"""The network of FID, against the same network written out layer by layer from TensorFlow's graph of 2015."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from unmask.evaluation.inception import Inception, legacy_resize
 
 
 def random_weights():
-    """With the names of the true file; means and variances are still to be found."""
+    """With the names of the true file; means and variances are not fitted yet."""
     generator = torch.Generator().manual_seed(0)
     state = Inception().state_dict()
     for name, value in state.items():
@@ -22,9 +22,9 @@ def random_weights():
 
 
 class Written:
-    """The network as a list of what it does, from the names of the file with its weights.
+    """The network as a list of its operations, from the names in the file with its weights.
 
-    fitting: take means and variances from what comes, as training does: then no layer drowns what it is given.
+    fitting: take means and variances from the inputs, as training does, so that no layer drowns its input.
     """
 
     def __init__(self, state, fitting=False):
@@ -99,7 +99,7 @@ class Written:
 
 
 def mean_of_nine(x):
-    """Of those that there are: four in a corner, six at an edge."""
+    """The mean over existing pixels: four in a corner, six at an edge."""
     there = torch.ones_like(x[:1, :1])
     return sum_of_nine(x) / sum_of_nine(there)
 
@@ -113,7 +113,7 @@ def largest_of_nine(x):
 
 
 def resized(images, side):
-    """TensorFlow 1's kernel: the four pixels around (y·H/side, x·W/side), beyond the last one that one again."""
+    """TensorFlow 1's kernel: the four pixels around (y·H/side, x·W/side), the last one repeated beyond."""
     _, height, width, _ = images.shape
     y, x = np.arange(side) * (height / side), np.arange(side) * (width / side)
     top, left = np.floor(y).astype(int), np.floor(x).astype(int)

@@ -1,4 +1,4 @@
-"""Kept results belong to what decided them: the weights, the data, and how much of it was measured."""
+"""Stored results belong to what determined them: the weights, the data, and how much of it was measured."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ FEW = Evaluation("valid", draws=1, repeats=2, sequences=2)
 
 @pytest.fixture
 def run(subwords, tmp_path):
-    """A copy of which nothing is known."""
+    """A copy of the run without any results."""
     shutil.copytree(subwords, tmp_path / "run", ignore=shutil.ignore_patterns("evals", "frontier"))
     return Run.open(tmp_path / "run")
 
@@ -81,7 +81,7 @@ WAYS = {
 
 @pytest.mark.parametrize("measured", WAYS)
 def test_figures_are_those_of_the_weights_they_name(measured, run, monkeypatch):
-    """Checkpoints that arrive before and after the model is loaded change nothing; asked again, they count."""
+    """Checkpoints that arrive before and after the model is loaded change nothing; the next evaluation uses them."""
     expected = measured(run)
     for kept in ("evals", "frontier"):
         shutil.rmtree(run.folder / kept, ignore_errors=True)
@@ -139,7 +139,7 @@ def test_other_data_in_the_same_folder_is_measured_anew(tmp_path, capsys):
 
 @pytest.mark.parametrize("measured", [evaluate.evaluate, partial(orders.order_interval, orders=2)])
 def test_a_path_does_not_say_what_the_data_is(run, measured, tmp_path):
-    """The run's own data, and a copy elsewhere, are one: nothing is computed again."""
+    """The run's own data and a copy elsewhere are the same: nothing is computed again."""
     measured(run, FEW)
     kept = {path.name for path in (run.results / "evals").iterdir()}
     shutil.copytree(run.config.data, tmp_path / "copy")
@@ -151,12 +151,12 @@ def test_a_damaged_result_is_named(run):
     orders.order_interval(run, FEW, 2)
     (path,) = (run.results / "evals").glob("orders-*.json")
     path.write_text(path.read_text()[:40])
-    with pytest.raises(ValueError, match=f"{path} is damaged: got .*; delete it, and start the command again"):
+    with pytest.raises(ValueError, match=f"{path} is damaged: got .*; delete it, and run the command again"):
         orders.order_interval(run, FEW, 2)
 
 
 def test_a_few_do_not_replace_all(run, tmp_path):
-    """Both are kept, and both are told apart; parts are shared."""
+    """Both are kept and distinguished; parts are shared."""
     wanted = Evaluation("train", draws=1, repeats=2)
     every = evaluate.evaluate(run, wanted)
     path = run.results / "evals" / f"{every.name}.json"

@@ -1,4 +1,4 @@
-"""Likelihoods on laws whose truth is known: intervals cover it, bounds keep their order."""
+"""Likelihoods on distributions whose truth is known: intervals cover it, bounds keep their order."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ TRUTH = -LAW.log_prob(X)
 
 
 def wrong(x, t, condition=None):
-    """A denoiser that mixes the truth with ignorance: its bounds are strict."""
+    """A denoiser that mixes the truth with a uniform guess: its bounds are strict."""
     logits = LAW.denoiser(PROCESS)(x, t, condition)
     return (0.7 * logits.softmax(-1) + 0.3 / V).log()
 
@@ -52,15 +52,15 @@ def scores(denoiser=None, name="exact-k", steps=None, **options):
 
 
 def of_windows(nats, *, neighbours):
-    """Scores of as many windows of ten tokens each, without a Monte-Carlo error."""
+    """Scores of as many windows of ten tokens each, without a Monte Carlo error."""
     return Scores(nats, np.zeros(len(nats)), np.full(len(nats), 10), 0, neighbours=neighbours)
 
 
 @pytest.mark.parametrize("alike", [1, 20])
 def test_neighbours_that_are_alike_do_not_narrow_an_interval(alike):
     """400 windows, of which `alike` at a time have one level: the truth, 0, lies in 95 of 100 intervals over blocks,
-    and where windows are alike in fewer than 60 over windows. 2,000 texts; once in a million times the binomial law
-    leaves what is allowed.
+    and, where windows are alike, in fewer than 60 over windows. 2,000 texts; the binomial distribution exceeds the
+    tolerance once in a million times.
     """
     noise = np.random.default_rng(alike)
     levels = noise.normal(size=(2000, 400 // alike)).repeat(alike, axis=1) + 0.5 * noise.normal(size=(2000, 400))
@@ -95,7 +95,7 @@ def test_scores_are_put_in_their_places():
 
 
 def test_the_oracles_bound_is_its_likelihood():
-    """Within 5 Monte-Carlo errors in the mean, and the error bar is not vain."""
+    """Within 5 Monte Carlo errors in the mean, and the error bars are plausible."""
     found = scores(draws=8, repeats=8)
     figure = per_unit(found, found.tokens)
     assert abs(figure.mean - TRUTH.mean().item() / N) < 5 * figure.monte_carlo
@@ -104,7 +104,7 @@ def test_the_oracles_bound_is_its_likelihood():
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
-    """Monte-Carlo intervals of 1.96 errors in 40 repetitions: at least 31 of them (binomial, false alarm 1e-4)."""
+    """Monte Carlo intervals of 1.96 errors in 40 repetitions: at least 31 of them (binomial, false alarm 1e-4)."""
     truth = TRUTH.mean().item() / N
     hits = 0
     for seed in range(40):
@@ -129,7 +129,7 @@ def test_the_default_needs_fewer_calls_than_the_papers():
 
 
 def test_steps_cost_what_theory_says():
-    """L_T − L_∞ = (l(1) − l(0))/(2T) per token up to 1/T²: a T-step bound is above, and nears it."""
+    """L_T − L_∞ = (l(1) − l(0))/(2T) per token up to 1/T²: a T-step bound is above it, and approaches it."""
     continuous = per_unit(scores(draws=16, repeats=16), np.full(COUNT, N)).mean
     few, many = (per_unit(scores(steps=t, draws=16, repeats=16), np.full(COUNT, N)) for t in (4, 64))
     assert few.mean > continuous + 3 * few.monte_carlo
@@ -150,7 +150,7 @@ def test_other_sequences_of_the_same_lengths_are_not_paired():
         batch = Sequences(tokens, torch.arange(len(tokens)), valid)
         return Scores.joined(score(LAW.denoiser(PROCESS), [batch], estimator_for(PROCESS), draws=1, repeats=2))
 
-    with pytest.raises(ValueError, match="different sequences: got 4 and 4 that are not the same"):
+    with pytest.raises(ValueError, match="different sequences: got 4 and 4 sequences that are not the same"):
         compare(scored(X[:4]), scored(X[[0, 1, 3, 2]]))
     assert compare(scored(X[:4]), scored(X[:4].int())).mean == 0
     short = torch.arange(N).expand(4, -1) < N - 1  # what comes after the end does not count
@@ -193,12 +193,12 @@ def test_the_mean_over_orders_is_the_bound():
 
 
 def overconfident(x, t, condition=None):
-    """Too sure of itself, so that the order matters."""
+    """Overconfident, so that the order matters."""
     return 2.5 * LAW.denoiser(PROCESS)(x, t, condition).log_softmax(-1).clamp(min=-20)
 
 
 def test_bounds_by_orders_keep_their_order():
-    """The bound never rises with K: exactly so for groups of groups of the same orders, by Jensen's inequality."""
+    """The bound never rises with K: this is exact for groups of groups of the same orders, by Jensen's inequality."""
     predict, x = Predictor(overconfident, V), X[:16]
     nats = torch.stack([chain_rule(predict, PROCESS, x, Streams(2, 16, k)) for k in range(16)])
     by_k = [torch.stack([mean_likelihood(group) for group in nats.split(k)]).mean().item() for k in (1, 2, 4, 16)]
@@ -223,7 +223,7 @@ def test_both_sides_of_the_likelihood():
 
 
 def clock(x, t, condition=None):
-    """Looks at the time and at how many are masked: where k are, the first of two tokens costs log(1 + e^(k t))."""
+    """Uses the time and the number of masked tokens k: the first of two tokens costs log(1 + e^(k t))."""
     del condition
     return torch.stack([torch.zeros_like(t), t * (x == 2).sum(1)], -1)[:, None].expand(*x.shape, 2)
 
@@ -268,8 +268,8 @@ def test_groups_show_the_time_at_which_so_much_of_what_is_hidden_is_masked(name)
     ids=["polynomial", "cosine", "GenMD4, by the linear schedule"],
 )
 def test_greedy_decoding_shows_the_time_at_which_so_much_of_the_end_is_masked(schedule, share):
-    """A network that says how many quarters are masked, everywhere: four places are filled with 4, 3, 2, 1 from the
-    left, two with 4, 2, whatever is visible before them.
+    """A network that predicts, everywhere, how many quarters are masked: four positions are filled with 4, 3, 2, 1 from
+    the left, two with 4, 2, whatever is visible before them.
     """
 
     def quarters(x, t, condition=None):
@@ -294,9 +294,9 @@ def test_surprise_adds_up_to_the_bound():
 
 
 def test_the_error_of_a_sum_is_that_of_the_sum():
-    """Positions of one draw share its mask: over 200 seeds the sums scatter as their errors say.
+    """Positions of one draw share its mask: over 200 seeds the sums scatter as their errors predict.
 
-    Both spreads are known to 5 % and less, so that 20 % apart is 4 of their errors (false alarm 1e-4).
+    Both spreads are known to 5 % or better, so a difference of 20 % is 4 of their errors (false alarm 1e-4).
     """
     predict, estimator = Predictor(wrong, V), estimator_for(PROCESS)
     found = [surprise(predict, X[:1], estimator, draws=2, repeats=8, seed=seed) for seed in range(200)]
@@ -313,7 +313,7 @@ def test_unknown_names():
         estimator_for(PROCESS, "best")
     with pytest.raises(ValueError, match="unknown order"):
         chain_rule(Predictor(wrong, V), PROCESS, X, Streams(0, COUNT), "backwards")
-    with pytest.raises(ValueError, match="the order is not one"):
+    with pytest.raises(ValueError, match="the order is not a permutation"):
         chain_rule(Predictor(wrong, V), PROCESS, X, Streams(0, COUNT), [0, 0, 1])
     with pytest.raises(ValueError, match="nothing to evaluate"):
         Scores.joined([])

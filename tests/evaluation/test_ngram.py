@@ -1,4 +1,4 @@
-"""The metric is a law, and finds the entropy of a chain it can represent."""
+"""The metric is a distribution, and finds the entropy of a chain it can represent."""
 
 import numpy as np
 import pytest

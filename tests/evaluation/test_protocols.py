@@ -110,7 +110,7 @@ def test_zero_shot_from_files(subwords, tmp_path, capsys):
 
 
 def test_questions(subwords, letters, tmp_path, capsys):
-    """Two forms of the file; near chance is fine for a model that knows nothing, with its error."""
+    """Two formats of the file; an untrained model is near chance, within its error."""
     path = tmp_path / "questions.jsonl"
     forms = [
         {"ctx": "the cat", "endings": ["sat on", "log"], "label": "0"},
@@ -131,12 +131,12 @@ def test_questions(subwords, letters, tmp_path, capsys):
         assert 0 <= found["accuracy"] <= 1
         assert found["error"] == pytest.approx(Share(found["accuracy"], 10).error)
         assert (found["accuracy_per_byte"] is None) == (found["error_per_byte"] is None) == bool(flags)
-        code, again, _ = command(capsys, "eval", subwords, "--choices", path, *flags)  # read from what is written down
+        code, again, _ = command(capsys, "eval", subwords, "--choices", path, *flags)  # read from stored answers
         assert code == 0
         assert f"accuracy {found['accuracy']:.1%}" in again
         assert ("per byte" in again) != bool(flags)
     code, out, _ = command(capsys, "eval", subwords, "--choices", path, "--draws", 2)
-    kept = Path(out.rpartition("kept in ")[2].strip())
+    kept = Path(out.rpartition("saved in ")[2].strip())
     assert json.loads(kept.read_text())["draws"] == 2
     path.write_text(json.dumps({"ctx": "aAb", "endings": ["B", "A"], "label": 0}) + "\n")
     code, _, err = command(capsys, "eval", letters, "--choices", path)
@@ -149,7 +149,7 @@ def test_questions(subwords, letters, tmp_path, capsys):
 
 
 def test_questions_have_their_own_masks_and_endings_share_them(subwords):
-    """The same question again costs something else; the same ending again, and the question under its number, not."""
+    """The same question under another number costs something else; the same ending, or number, costs the same."""
     model = load(subwords)
     twins = Question("the cat", ("sat on the mat", "sat on the mat"), 0)
 
@@ -174,7 +174,7 @@ def test_the_papers_way_fills_rows_up_and_hides_everything(subwords):
 
 
 def test_accuracy_by_both_measures():
-    """The short ending is cheaper in all, the long one per byte."""
+    """The short ending is cheaper in total, the long one per byte."""
     found = accuracy([Answered((3.0, 4.0), (1, 8), 1), Answered((3.0, 4.0), (1, 8), 0)])
     assert (found.accuracy, found.accuracy_per_byte) == (0.5, 0.5)
     assert accuracy([Answered((3.0, 4.0), (1, 8), 1)]).accuracy_per_byte == 1
@@ -182,7 +182,7 @@ def test_accuracy_by_both_measures():
 
 
 def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_path, capsys):
-    """One step guesses every token from masks alone: by hand. Another grid is another figure, in another file."""
+    """One step guesses every token from masks alone: by hand. Another grid gives another value, in another file."""
     (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 20)
     words = ("eval", subwords, "--text", tmp_path / "a.txt", "--draws", 8, "--json")
     ways = [("--steps", 1), ("--steps", 4), ("--steps", 4, "--grid", "cosine")]
@@ -204,12 +204,12 @@ def test_texts_are_measured_along_the_steps_that_are_asked_for(subwords, tmp_pat
     [
         (("--text", "FILE", "--steps", 2, 4), "too many --steps for --text: got 2"),
         (("--text", "FILE", "--steps", 0), "steps is too small"),
-        (("--choices", "FILE", "--steps", 4), "--choices has no use for this: got --steps,"),
-        (("--choices", "FILE", "--grid", "cosine"), "--choices has no use for this: got --grid,"),
-        (("--orders", 2, "--steps", 4, "--grid", "cosine"), "--orders has no use for this: got --grid, --steps,"),
-        (("--text", "FILE", "--choices", "FILE"), "--text has no use for this: got --choices,"),
-        (("--text", "FILE", "--split", "valid"), "--text has no use for this: got --split,"),
-        (("--protocol", "md4", "--whole"), "a split has no use for this: got --protocol, --whole, allowed: --split"),
+        (("--choices", "FILE", "--steps", 4), "--choices does not use this: got --steps,"),
+        (("--choices", "FILE", "--grid", "cosine"), "--choices does not use this: got --grid,"),
+        (("--orders", 2, "--steps", 4, "--grid", "cosine"), "--orders does not use this: got --grid, --steps,"),
+        (("--text", "FILE", "--choices", "FILE"), "--text does not use this: got --choices,"),
+        (("--text", "FILE", "--split", "valid"), "--text does not use this: got --split,"),
+        (("--protocol", "md4", "--whole"), "a split does not use this: got --protocol, --whole, allowed: --split"),
     ],
 )
 def test_flags_are_refused_where_they_would_do_nothing(words, said, subwords, tmp_path, capsys):
@@ -224,4 +224,4 @@ def test_the_text_must_have_an_end(letters, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("aAbB\n" * 20)
     code, _, err = command(capsys, "eval", letters, "--text", tmp_path / "a.txt")
     assert code == 2
-    assert "the protocol needs running text with an end" in err
+    assert "the protocol needs a model of running text with an end" in err

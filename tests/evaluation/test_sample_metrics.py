@@ -1,4 +1,4 @@
-"""What judges samples: language models, features of pictures, checkers."""
+"""Metrics of samples: language models, features of images, checkers."""
 
 import math
 
@@ -26,7 +26,7 @@ TEXTS = ["the cat sat on the mat", "the dog sat on the log", "a cat"]
 
 @pytest.fixture(scope="module")
 def judge_folder(tmp_path_factory):
-    """A language model of the true format: GPT-2 with random weights and a tokenizer of words."""
+    """A language model in the true format: GPT-2 with random weights and a tokenizer of words."""
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
     folder = tmp_path_factory.mktemp("judge")
@@ -114,7 +114,7 @@ def test_distances_have_honest_names():
 
 
 def test_legacy_resizing_has_no_half_pixel_shift():
-    """Row i of the result lies at i·(old/new): for a ramp that is its value, up to the last old pixel."""
+    """Row i of the result is at i·(old/new): for a ramp that is its value, up to the last old pixel."""
     ramp = torch.arange(8.0).view(1, 1, 8, 1).expand(1, 1, 8, 5)
     found = legacy_resize(ramp, 20)[0, 0, :, 0]
     torch.testing.assert_close(found, (torch.arange(20) * 0.4).clamp(max=7))
@@ -168,7 +168,7 @@ def test_unknown_features(name):
 @pytest.mark.parametrize("content", [b"", b"no weights", b"\x80\x04cos\nsystem\n."])
 def test_files_that_are_not_weights(content, tmp_path):
     (tmp_path / "a.pth").write_bytes(content)
-    with pytest.raises(ValueError, match="does not hold weights of Inception"):
+    with pytest.raises(ValueError, match="does not hold Inception weights"):
         load_inception(tmp_path / "a.pth")
 
 

@@ -47,7 +47,7 @@ def test_kernel_distance_is_the_sum_over_pairs():
 
 
 def test_the_error_of_a_kernel_distance_is_the_jackknifes():
-    """All samples but one, for each of them; by hand."""
+    """All samples but one, in turn; by hand."""
     data, samples = A[:40], B[:30]
     without = [squared_mmd(data, np.delete(samples, i, axis=0)) for i in range(30)]
     assert kernel_distance(data, samples)[1] == pytest.approx((29 * np.var(without)) ** 0.5)
@@ -59,8 +59,8 @@ def test_the_error_of_a_kernel_distance_is_the_jackknifes():
 def test_the_interval_of_a_kernel_distance_holds_the_truth(shift):
     """Samples x from N(0, 1)^16 and any data y: E (x·y/16 + 1)³ = 1 + 3|y|²/16², E (x·x'/16 + 1)³ = 1 + 3/16.
 
-    200 repetitions with new data and samples, of one law and of two. Right intervals that hold the truth in 92 to 96 %,
-    for they are those of large numbers, fail with a chance of 3e-4.
+    200 repetitions with new data and samples, from one distribution and from two. Correct intervals, which hold the
+    truth in 92 to 96 % since they are asymptotic, fail with probability 3e-4.
     """
     rng, hits = np.random.default_rng(0), 0
     for _ in range(200):
@@ -74,9 +74,9 @@ def test_the_interval_of_a_kernel_distance_holds_the_truth(shift):
 
 
 def test_the_same_law_is_not_told_apart():
-    """Given the data, its own oddity counts as a distance too: with as many data as samples 0 is held by 93 %.
+    """Given the data, its own deviation counts as a distance too: with as many data as samples 93 % hold 0.
 
-    100 repetitions; even 90 % would fail with a chance of 1e-3 only.
+    100 repetitions; even 90 % would fail with a probability of only 1e-3.
     """
     rng = np.random.default_rng(0)
     found = [kernel_distance(*rng.normal(size=(2, 200, 16))) for _ in range(100)]
@@ -146,7 +146,7 @@ def test_validity():
 @pytest.mark.parametrize("n", [10, 100])
 @pytest.mark.parametrize("p", [0.02, 0.3, 0.5, 0.97])
 def test_the_interval_of_a_share_holds_the_truth(n, p):
-    """By the binomial law itself: all shares of n samples, each with its probability."""
+    """By the binomial distribution itself: all shares of n samples, each with its probability."""
     held = 0.0
     for part in range(n + 1):
         low, high = Share(part / n, n).interval
@@ -156,7 +156,7 @@ def test_the_interval_of_a_share_holds_the_truth(n, p):
 
 
 def test_features_must_fit():
-    with pytest.raises(ValueError, match="the features do not fit"):
+    with pytest.raises(ValueError, match="features do not match"):
         frechet(A, B[:, :3])
 
 
@@ -182,7 +182,7 @@ def test_several_figures_of_samples_that_are_no_array():
 
 
 def test_the_bias_of_few_samples_is_not_in_the_error():
-    """How many there are, a statistic that is nothing but bias, has no error, also where groups do not divide them."""
+    """The number of samples, a statistic of pure bias, has no error, even where groups do not divide it."""
     for count in (20, 23, 29):
         assert jackknife(len, np.zeros(count))[1] == 0
     values = RNG.normal(size=29)
@@ -197,8 +197,8 @@ def test_students_law_is_scipys(freedom):
 
 def test_the_interval_of_every_figure_of_a_text_is_that_of_other_samples():
     """Rows of one of two sources, so that rows count and not tokens. 200 sets of samples: the intervals are as wide as
-    the figures scatter, and hold their mean in 95 % of the cases. A spread of 200 has an error of 5 %; right intervals
-    fail by 25 % of it, or by a share below 85 %, with a chance below 1e-6.
+    the values scatter, and hold their mean in 95 % of the cases. A spread of 200 has an error of 5 %; correct intervals
+    are off by 25 % of it, or hold less than 85 %, with a probability below 1e-6.
     """
     rng = np.random.default_rng(0)
     common, rare = (shares / shares.sum() for shares in (np.arange(1.0, 31) ** -2, np.arange(1.0, 31) ** -0.5))
@@ -216,7 +216,7 @@ def test_the_interval_of_every_figure_of_a_text_is_that_of_other_samples():
 
 
 def test_shares_stay_within_their_bounds_and_are_never_certain():
-    """Nothing repeated in any sample, or everything: each sample is one trial of it."""
+    """Nothing repeated in any sample, or everything: each sample is then one trial."""
     rng = np.random.default_rng(0)
     never, always = Samples([rng.permutation(40) for _ in range(24)], []), Samples([np.zeros(40, int)] * 24, [])
     for samples, value, (low, high) in ((never, 0, wilson(0, 24)), (always, 36 / 37, wilson(36 / 37, 24))):

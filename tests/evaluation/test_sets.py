@@ -44,7 +44,7 @@ def json_lines(records):
 
 @pytest.fixture
 def hub(monkeypatch):
-    """`datasets` itself, apart from the network: real data sets of our records, and the calls that were made."""
+    """`datasets` itself without the network: real data sets of our records, and the calls that were made."""
     import datasets
 
     calls = []
@@ -120,7 +120,7 @@ def test_the_hub_is_asked_for_one_split(hub):
 
 
 def test_datasets_reads_what_we_ask_for(tmp_path, monkeypatch):
-    """The arguments are right: the real `load_dataset`, on a folder in the form of the hub's Parquet copy."""
+    """The arguments are right: the real `load_dataset`, on a folder in the format of the hub's Parquet copy."""
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -165,7 +165,7 @@ def test_another_file_is_another_result(subwords, tmp_path, capsys):
 
 
 def test_all_sets_that_can_be_had(subwords, hub, tmp_path, capsys):
-    """One lies in a folder, one has nothing in it, one cannot be reached; the others come from the hub."""
+    """One is in a folder, one is empty, one cannot be reached; the others come from the hub."""
     (tmp_path / "arxiv.jsonl").write_bytes(json_lines(of("arxiv")))
     (tmp_path / "lm1b.txt").write_text("")
     words = ("eval", subwords, "--text", "all", "--sets", tmp_path, "--seed", "7")
@@ -173,10 +173,10 @@ def test_all_sets_that_can_be_had(subwords, hub, tmp_path, capsys):
     assert (code, err) == (0, "")
     for name in set(SETS) - {"lm1b", "pubmed"}:
         assert f"\n{name} " in out
-    assert "\nlm1b: the set is shorter than one sequence" in f"\n{out}"
+    assert "\nlm1b: the set is too short: got 0 sequences" in f"\n{out}"
     (line,) = (line for line in out.splitlines() if line.startswith("pubmed"))
     assert "could not be fetched from the hub: got Couldn't reach" in line
-    assert "give --sets DIR" in line
+    assert "pass --sets DIR" in line
     assert "6 of 8 sets, protocol sedd" in out
     hub.clear()
     _, out, _ = command(capsys, *words, "--json")
@@ -212,9 +212,9 @@ def test_an_interrupted_suite_keeps_what_is_done(subwords, hub, capsys, monkeypa
         (["ptb", "--sets", "nowhere"], "no such folder of sets: got nowhere"),
         (["all", "--sets", "nowhere"], "no such folder of sets: got nowhere"),
         (["pubmed"], "the set pubmed could not be fetched from the hub"),
-        (["lm1b", "--sets", "FOLDER"], "the set is shorter than one sequence"),
+        (["lm1b", "--sets", "FOLDER"], "the set is too short: got 0 sequences"),
         (["ptb", "--sets", "FOLDER"], "a record has no field 'sentence': got text, allowed: one named sentence"),
-        (["ag_news", "--sets", "FOLDER"], "is no JSON object: got b'[1]"),
+        (["ag_news", "--sets", "FOLDER"], "is not a JSON object: got b'[1]"),
         (["ptb", "--detokeniser", "gpt"], "gpt"),
     ],
 )

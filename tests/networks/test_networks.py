@@ -284,7 +284,7 @@ def test_places_can_be_told_apart_when_everything_is_masked():
     network = awake(Transformer(TransformerConfig(V, layers=2, heads=2, width=16, positions=6)))
     told = network(masks)[0]
     assert (told[0] - told[1]).abs().max() > 1e-2
-    with pytest.raises(ValueError, match="longer than the network's places: got 7, allowed: at most 6"):
+    with pytest.raises(ValueError, match="longer than the network's positions: got 7, allowed: at most 6"):
         network(torch.full((1, 7), V))
 
 

@@ -1,4 +1,4 @@
-"""Small laws with exact denoisers, and the exact law of a T-step sampler by enumeration."""
+"""Small distributions with exact denoisers, and the exact distribution of a T-step sampler by enumeration."""
 
 import itertools
 import math
@@ -11,13 +11,13 @@ from unmask.core.exact import MarkovLaw, TableLaw
 
 N, V = 3, 2
 TABLE = TableLaw(torch.tensor([[[0.25, 0.05], [0.02, 0.18]], [[0.10, 0.15], [0.05, 0.20]]]))
-"""Three bits that know each other."""
+"""Three dependent bits."""
 SCALAR = Process(Linear(), V)
 TOKENS = Process(TokenPolynomial(torch.tensor([0.6, 2.2], dtype=torch.float64)), V)
 
 
 def chain(vocab_size=4, seed=0):
-    """A Markov chain with strong neighbours."""
+    """A Markov chain in which neighbours are strongly dependent."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.rand(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64) ** 3
     rows = rows / rows.sum(-1, keepdim=True)
@@ -31,10 +31,10 @@ def outcomes(law=TABLE):
 
 
 def disagreeing(x, t, condition=None):
-    """A denoiser whose predictions no law has: what it says of all depends on the order.
+    """A denoiser whose predictions belong to no distribution: the joint probability depends on the order.
 
-    A bit repeats the one before it in 9 of 10 cases where that is visible, and is a coin where it is not; the first bit
-    is 1 in 9 of 10 cases where the second is visible.
+    A bit repeats the previous one in 9 of 10 cases if that is visible, and is a fair coin if not; the first bit is 1 in
+    9 of 10 cases if the second is visible.
     """
     del t, condition
     sign = torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64)
@@ -43,10 +43,10 @@ def disagreeing(x, t, condition=None):
 
 
 def law_with_steps(process, denoiser, grid, chance=None, hide=None):
-    """The probabilities of all sequences under a sampler that walks along the grid, by summing over all paths.
+    """The probabilities of all sequences under a sampler that steps along the grid, by summing over all paths.
 
-    chance(s, t): of a masked position to be revealed, where that is not the process's own; hide(s, t): of a revealed
-    one to be hidden again; what is masked at the end is drawn in one more step.
+    chance(s, t): probability that a masked position is revealed, if not the process's own; hide(s, t): probability
+    that a revealed one is masked again; what is masked at the end is drawn in one additional step.
     """
     states = torch.tensor(list(itertools.product(range(V + 1), repeat=N)))
     mass = torch.zeros(len(states), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Which positions a sampler reveals, and which time it shows the network: what no law of the samples would betray."""
+"""Which positions a sampler reveals and which time it passes to the network: invisible in the samples' distribution."""
 
 import math
 
@@ -12,7 +12,7 @@ from unmask.sampling.order import halton_ranks
 V = 8
 PROCESS = Process(Linear(), V)
 EVENLY = [3, 1, 8, 2, 5, 7, 4, 6]
-"""A position has one of n tokens, each with the same chance: sure by 1 / n, uncertain by log n, whatever is drawn."""
+"""A position has one of n equally likely tokens: probability 1 / n and entropy log n, whichever is drawn."""
 
 
 def evenly(numbers):
@@ -21,7 +21,7 @@ def evenly(numbers):
 
 
 def ahead(margins):
-    """The first token is ahead of the second by so much; the rest share a little."""
+    """The first token leads the second by this much; the rest share a little probability."""
     m = torch.tensor(margins).double()
     rest = torch.full((len(margins), V - 2), 0.01, dtype=torch.float64)
     both = 1 - rest.sum(1)
@@ -29,7 +29,7 @@ def ahead(margins):
 
 
 def frames_of(name, mu, steps, rows=1, process=PROCESS, **options):
-    """All frames from nothing, and what the network was shown: (tokens, times) of each call."""
+    """All frames from an empty start, and the network's inputs: (tokens, times) of each call."""
     shown = []
 
     def denoise(x, t, condition=None):
@@ -45,7 +45,7 @@ def frames_of(name, mu, steps, rows=1, process=PROCESS, **options):
 
 
 def places(frame):
-    """What the first row of a frame has revealed."""
+    """The positions revealed in the first row of a frame."""
     return set(frame.changed[0].nonzero()[:, 0].tolist())
 
 
@@ -90,7 +90,7 @@ def test_all_that_are_nearly_certain_at_least_one():
 
 @pytest.mark.parametrize(("gamma", "first"), [(0.0, 1), (1.0, 2), (1.5, 3), (2.1, 4)])
 def test_as_many_as_their_entropy_allows(gamma, first):
-    """Three of log 2 = 0.69 nats and one of log 4: without the largest, n of them sum to 0, 0.69, 1.39, 2.08."""
+    """Three entropies of log 2 = 0.69 nats and one of log 4: without the largest, n sum to 0, 0.69, 1.39, 2.08."""
     frames, _ = frames_of("entropy-bounded", evenly([4, 2, 2, 2]), 1, gamma=gamma)
     assert len(places(frames[0])) == first
     assert (0 in places(frames[0])) == (first == 4)
@@ -98,7 +98,7 @@ def test_as_many_as_their_entropy_allows(gamma, first):
 
 @pytest.mark.parametrize("name", ["left-to-right", "threshold", "entropy-bounded", "speculative"])
 def test_without_a_grid_the_time_is_the_masked_share(name):
-    """Of the row itself; a draft is checked at the time at which it was made."""
+    """The time follows the masked share of the row; a draft is checked at the time at which it was made."""
     options = {"drafts": 1} if name == "speculative" else {}
     _, shown = frames_of(name, evenly(EVENLY), 1, **options)
     assert len(shown) > 1
@@ -108,7 +108,7 @@ def test_without_a_grid_the_time_is_the_masked_share(name):
 
 @pytest.mark.parametrize("name", ["ancestral", "two-step", "euler", "tau-leaping", "remask-cap", "remask-rescale"])
 def test_along_a_grid_the_time_is_that_before_the_step(name):
-    """What is left masked after the last step is drawn at its end."""
+    """Positions still masked after the last step are drawn at its end time."""
     _, shown = frames_of(name, evenly(EVENLY), 4, rows=16)
     times = [t.unique().item() for _, t in shown]
     assert set(times) - {0.0} == {1.0, 0.75, 0.5, 0.25}

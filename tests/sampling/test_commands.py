@@ -1,4 +1,4 @@
-"""Sampling and infilling as a user does it: small trained models, real processes, real files."""
+"""Sampling and infilling from a user's point of view: small trained models, real processes, real files."""
 
 import json
 import re
@@ -33,14 +33,14 @@ def run(*words, **options):
 
 
 def command(capsys, *words):
-    """The command within this process, which is quicker: exit code, output, complaints."""
+    """Run a command in this process, which is faster: exit code, stdout, stderr."""
     code = main([str(word) for word in words])
     said = capsys.readouterr()
     return code, said.out, said.err
 
 
 def test_samples_learned_something(letters):
-    """A capital follows its letter far more often than by chance: the model and the sampler do their work."""
+    """A capital follows its letter far more often than by chance, so the model and the sampler work."""
     texts = unmask.load(letters).sample(40, steps=64, seed=3)
     pairs = [text[i : i + 2] for text in texts for i in range(15) if text[i].islower()]
     assert sum(pair[1] == pair[0].upper() for pair in pairs) > 0.5 * len(pairs)  # 1 in 8 by chance
@@ -53,7 +53,7 @@ def test_infilling_uses_what_is_given(letters):
 
 
 def test_the_grid_is_the_one_that_fits_the_schedule(letters, tmp_path):
-    """Cosine, also where exponents are learned and have just begun at 1."""
+    """The default is cosine, also with learned exponents, which start at 1."""
     learned = trained(letters.parent / "data", tmp_path / "learned", method="genmd4", steps=1)
     for run_ in (letters, learned):
         model = unmask.load(run_)
@@ -68,11 +68,11 @@ def test_prompts_of_several_lengths_in_one_call(letters):
     assert [len(text) for text in filled] == [2, 8, 2, 7]
     assert filled[1].startswith("aA")
     assert filled[1].endswith("dD")
-    assert model.infill(prompts[:1], steps=8, seed=5) == filled[:1]  # the others do not matter
+    assert model.infill(prompts[:1], steps=8, seed=5) == filled[:1]  # the other prompts make no difference
 
 
 def test_frames_leave_the_readers_precision_alone(letters):
-    """On a CPU the network computes in float32, also where the one who reads the frames does not."""
+    """On a CPU the network computes in float32, even if the caller uses autocast."""
     model = unmask.load(letters)
     x, how = model.blank(2, 0), Sampling(steps=4)
     plain = [frame.tokens for frame in model.frames(x, how)]
@@ -83,7 +83,7 @@ def test_frames_leave_the_readers_precision_alone(letters):
 
 
 def test_a_log_shows_how_far_it_is(letters, tmp_path, capsys, monkeypatch):
-    """Without a terminal: a line now and then of long work, on stderr; nothing of quick work, or beside JSON."""
+    """Without a terminal: occasional progress lines on stderr for long runs; none for short runs or with --json."""
     words = ("sample", letters, "-n", 6, "--batch-size", 2, "--steps", 2, "--out", tmp_path / "s.txt")
     assert "sampling:" not in command(capsys, *words)[2]
     monkeypatch.setattr(progress, "EVERY", 0.0)
@@ -133,7 +133,7 @@ def test_genmd4_by_name(letters, tmp_path):
 
 
 def test_given_exponents_by_name(letters, tmp_path):
-    """Capitals first: seven times as soon as the small letters; the network does not see the time."""
+    """Capitals appear seven times as early as the small letters; the network does not see the time."""
     run_folder = tmp_path / "run"
     exponents = [word for token in range(4) for word in (token, 7)]
     flags = ("--exponents", *exponents, "--steps", 5, "--save-every", 5, "--preview", 0)
@@ -159,11 +159,11 @@ def test_pictures_with_classes_and_guidance(pictures):
 
 
 def test_guidance_by_a_prompt(letters):
-    """Away from the empty prompt: strength 1 changes nothing, more makes the answer to the prompt surer."""
+    """Guidance away from the empty prompt: strength 1 changes nothing, more makes the expected answer more likely."""
     model = unmask.load(letters)
     prompts = ["a[MASK:1]"] * 30
     assert model.infill(prompts, guidance=1.0, steps=2) == model.infill(prompts, steps=2)
-    with pytest.raises(ValueError, match="does not reach over several blocks"):
+    with pytest.raises(ValueError, match="does not extend over several blocks"):
         model.infill("a[MASK:40]", guidance=2.0)
     assert model.infill(prompts, guidance=3.0, steps=2).count("aA") >= model.infill(prompts, steps=2).count("aA")
 
@@ -172,13 +172,13 @@ def test_lengths_of_rows(molecules):
     model = unmask.load(molecules)
     x = model.blank(40, 0, least=3)
     assert {int((row == model.process.mask_id).sum()) for row in x} == {3, 4}
-    with pytest.raises(ValueError, match=r"no row is so long: got 9..\d+, allowed: 2..4"):
+    with pytest.raises(ValueError, match=r"no row has such a length: got 9..\d+, allowed: 2..4"):
         model.blank(1, 0, least=9)
     (text,) = model.infill("C[MASK:1]", steps=3)
     assert text.startswith("C")
     with pytest.raises(ValueError, match="longer than the model's rows"):
         model.prompt("C[MASK:60]")
-    with pytest.raises(ValueError, match="no free length"):
+    with pytest.raises(ValueError, match="the length cannot be chosen for this model"):
         model.sample(1, length=9)
 
 
@@ -249,7 +249,7 @@ def test_infill_command(letters, pictures, tmp_path, capsys):
         np.save(tmp_path / "image.npy", wrong)
         code, _, err = command(capsys, "infill", pictures, *words)
         assert code == 2
-        assert "image.npy holds other values than the model's: got " in err
+        assert "image.npy has values that the model does not know: got " in err
     for name, said in (("image.npy", "is not an array file"), ("image.png", "is not a readable image")):
         (tmp_path / name).write_bytes(b"no picture")
         code, _, err = command(capsys, "infill", pictures, "--image", tmp_path / name, *words[2:])
@@ -274,7 +274,7 @@ def test_samplers_are_listed_and_drawn(tmp_path, capsys):
 
 
 def test_tokens_revealed_per_step():
-    """The figure's numbers: N in all; constant for linear, few at first for a cosine grid, as for a cosine schedule."""
+    """The plotted numbers: N in total; constant for linear, few at first for a cosine grid or a cosine schedule."""
     from unmask.cli.figures import revealed_per_step
     from unmask.core import Cosine, Linear
 
@@ -290,7 +290,7 @@ def test_tokens_revealed_per_step():
 
 
 def test_options_are_those_of_the_sampler_that_is_used(letters, tmp_path, capsys):
-    """A model of another family has another one, where none is named."""
+    """A model of another family has another default sampler."""
     causal = trained(letters.parent / "data", tmp_path / "run", method="ar")
     code, _, err = command(capsys, "sample", causal, "--option", "eta=1")
     assert code == 2
@@ -314,7 +314,7 @@ def test_bench_sample(tmp_path, capsys):
     ("words", "message"),
     [
         (["--steps", "0"], "steps is not positive"),
-        (["--rising"], "nothing rises: got rising without guidance"),
+        (["--rising"], "rising needs guidance: got rising alone"),
         (["--sampler", "ancestrl"], "did you mean ancestral"),
         (["--label", "3"], "the model has no classes"),
         (["--guidance", "2"], "there is nothing to guide by"),
@@ -322,13 +322,13 @@ def test_bench_sample(tmp_path, capsys):
         (["--sampler", "remask-cap", "--option", "eta=much"], "the value of eta is not a number"),
         (["--temperature", "-1"], "temperature is out of range"),
         (["--count", "0"], "the number of samples is not positive"),
-        (["--out", "a.png"], "these samples are not pictures"),
+        (["--out", "a.png"], "these samples are not images"),
         (["--gif", "a.png"], "the name does not end in .gif"),
         (["--max-length", "4"], "all rows of this model have the same length"),
         (["--length", "0"], "the length is out of range: got 0"),
         (["--length", str(10**20)], "the length is out of range: got 100000000000000000000, allowed: 1..16,777,216"),
-        (["--length", str(1 << 24), "-n", str(1 << 20)], "the memory does not suffice"),
-        (["--out", "a.jpg"], "unknown kind of file: got a.jpg, allowed: .txt, .json, .npz, .png"),
+        (["--length", str(1 << 24), "-n", str(1 << 20)], "out of memory"),
+        (["--out", "a.jpg"], "unknown file type: got a.jpg, allowed: .txt, .json, .npz, .png"),
         (["--out", "."], "is a folder"),
     ],
 )
@@ -359,7 +359,7 @@ def test_bad_prompts(letters, prompts, message, capsys):
 
 
 def test_live_view_shows_masks_then_tokens(letters, pictures):
-    """What the terminal shows: a dot for every mask, then text; given positions stay bold."""
+    """The terminal view: a dot for every mask, then text; given positions are bold."""
     for folder, picture in ((letters, False), (pictures, True)):
         model = unmask.load(folder)
         watch = Watch(model.vocabulary, model.process.mask_id, picture, 2, keep=True)
@@ -377,7 +377,7 @@ def test_live_view_shows_masks_then_tokens(letters, pictures):
 
 
 def test_without_an_animation_only_the_last_frame_is_kept(letters):
-    """And of a batch only the rows that are shown: on a CPU a part of a tensor would hold the whole."""
+    """Of a batch, only the shown rows are kept: on a CPU, a slice would keep the whole tensor alive."""
     model = unmask.load(letters)
     watch = Watch(model.vocabulary, model.process.mask_id, picture=False, shown=2)
     for frame in model.frames(model.blank(64, 0), Sampling(steps=5)):
@@ -388,7 +388,7 @@ def test_without_an_animation_only_the_last_frame_is_kept(letters):
 
 
 def test_rows_of_numbers_are_filled(tmp_path, capsys):
-    """As a text of numbers, and as arrays, whatever their values stand for."""
+    """As text of numbers and as arrays, whatever the values mean."""
     rng = np.random.default_rng(0)
     np.save(tmp_path / "a.npy", np.cumsum(rng.integers(1, 3, (200, 6)), axis=1).astype(np.int64) * 30)
     prepare(Plan(str(tmp_path / "a.npy")), tmp_path / "data")
@@ -405,25 +405,25 @@ def test_rows_of_numbers_are_filled(tmp_path, capsys):
     assert code == 0, err
     assert json.loads(out)["tokens"] == [tokens]
     assert command(capsys, "score", tmp_path / "run", " ".join(map(str, tokens)))[0] == 0
-    for prompt, said in (("3 four [MASK:4]", "text met a vocabulary of integers: got 'four'"), ("-1 [MASK:5]", "'-1'")):
+    for prompt, said in (("3 four [MASK:4]", "integers cannot encode text: got 'four'"), ("-1 [MASK:5]", "'-1'")):
         code, _, err = command(capsys, "infill", tmp_path / "run", prompt)
         assert code == 2
         assert said in err
     np.save(tmp_path / "row.npy", np.array([30, 60, 0, 0, 0, 99999]))
     code, _, err = command(capsys, *words)
     assert code == 2
-    assert "row.npy holds other values than the model's: got int64 0..99999" in err
+    assert "row.npy has values that the model does not know: got int64 0..99999" in err
 
 
 def test_samples_of_several_lines_are_said_to_need_json(tmp_path, capsys):
-    """A text file has one per line for `unmask check`; cells of a table may have several."""
+    """A text file has one sample per line for `unmask check`; cells of a table may have several lines."""
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "\n\n\n\na"}) + "\n" for _ in range(80)))
     prepare(Plan(str(tmp_path / "a.jsonl"), rows=True), tmp_path / "data")
     trained(tmp_path / "data", tmp_path / "run", steps=20)
     for name, noted in (("a.txt", True), ("a.json", False)):
         code, _, err = command(capsys, "sample", tmp_path / "run", "-n", 8, "--steps", 2, "--out", tmp_path / name)
         assert code == 0
-        assert ("has samples of several lines: a .json keeps them apart" in err) is noted
+        assert ("has samples of several lines: write .json to keep them apart" in err) is noted
 
 
 def test_one_long_batch_shows_how_far_it_is(letters, capsys, monkeypatch):
@@ -438,7 +438,7 @@ def test_one_long_batch_shows_how_far_it_is(letters, capsys, monkeypatch):
 
 
 def watched(vocabulary, *rows, trim=False):
-    """What the live view shows of frames, each a row of ids; None is masked."""
+    """The live view of frames, each a row of ids; None is masked."""
     watch = Watch(vocabulary, vocabulary.size, picture=False, shown=1, trim=trim)
     for step, row in enumerate(rows):
         tokens = torch.tensor([[vocabulary.size if token is None else token for token in row]])
@@ -449,7 +449,7 @@ def watched(vocabulary, *rows, trim=False):
 
 @pytest.mark.parametrize("vocabulary", [Bytes(), Subwords.train(["a b"], 257)], ids=["bytes", "bpe"])
 def test_live_view_waits_for_all_of_a_character(vocabulary):
-    """Some of its bytes look like masks until the others are there; a damaged one is shown as such."""
+    """The bytes of an incomplete character look like masks; a damaged character is shown as such."""
     a, first, second, one, two, three = vocabulary.encode("aé–").tolist()
     _ = None
     shown = watched(
@@ -473,7 +473,7 @@ def test_live_view_ends_where_the_text_does():
 
 
 def test_a_race_without_time_is_not_asked_to_go_on(letters, tmp_path, capsys):
-    """It takes every visible token for the winner of a race, so it knows no law given a prompt: said, not sampled."""
+    """It treats every visible token as the winner of a race, so it has no distribution given a prompt: an error."""
     how = {"steps": 2, "batch_size": 4, "validation_sequences": 2, "preview": 0}
     data = str(letters.parent / "data")
     config = default_config(data)
@@ -487,6 +487,6 @@ def test_a_race_without_time_is_not_asked_to_go_on(letters, tmp_path, capsys):
         name, *rest = words
         code, _, err = command(capsys, name, tmp_path / "False", *rest, "--steps", 2)
         assert code == 2
-        assert err.startswith("this model cannot go on from given tokens: got ")
+        assert err.startswith("this model cannot continue from given tokens: got ")
         assert command(capsys, name, tmp_path / "True", *rest, "--steps", 2)[0] == 0
     assert command(capsys, "sample", tmp_path / "False", "-n", 1, "--sampler", "race")[0] == 0

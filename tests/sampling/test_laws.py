@@ -1,7 +1,7 @@
-"""The law of every sampler, against an oracle that knows the truth.
+"""The distribution of every sampler against an oracle with exact probabilities.
 
-Statistical tests compare 40,000 samples, or 10,000, with exact probabilities by chi-square; each fails by chance with
-at most 1e-6.
+Statistical tests compare 40,000 or 10,000 samples with exact probabilities by chi-square; the false alarm rate of each
+is at most 1e-6.
 """
 
 import itertools
@@ -31,13 +31,13 @@ from .oracle import (
 
 MANY, ALARM = 40_000, 1e-6
 ETA = 0.1
-"""The share that samplers hide again."""
+"""The share that samplers remask."""
 
 
 def draw(name, process=SCALAR, grid=None, count=MANY, seed=0, x=None, law=TABLE, **options):
-    """Samples of the oracle's law by a sampler."""
+    """Samples of the oracle's distribution by a sampler."""
     predict = Predictor(law.denoiser(process), process.mask_id)
-    predict.sees_time = process.schedule.per_token  # with one schedule for all the oracle does not look at the time
+    predict.sees_time = process.schedule.per_token  # with a single schedule the oracle ignores the time
     x = torch.full((count, N), process.mask_id) if x is None else x
     grid = uniform_grid(8) if grid is None else grid
     return sample(predict, process, x, grid, Streams(seed, len(x)), name, **options)
@@ -67,8 +67,8 @@ def test_thinning_is_exact(w):
 
 @pytest.mark.parametrize("name", ["race", "thinning"])
 def test_a_race_is_exact_for_networks_without_time(name):
-    """The oracle of one schedule for all does not look at the time, and is not the best denoiser here: its law under
-    GenMD4 is not the table's, and is known by summing over all orders.
+    """The oracle of a single schedule ignores the time and is not the best denoiser here: its distribution under
+    GenMD4 is not the table's, and is computed by summing over all orders.
     """
     exact = law_of_race(TOKENS.schedule.w, TABLE.denoiser(SCALAR))
     assert (exact - outcomes()[1]).abs().sum() > 0.05
@@ -87,7 +87,7 @@ def test_a_race_of_equals_is_first_hitting():
 @pytest.mark.parametrize("name", ["ancestral", "two-step", "joint"])
 @pytest.mark.parametrize("grid", [uniform_grid(1), uniform_grid(3), cosine_grid(4)], ids=["1", "3", "cosine 4"])
 def test_with_steps_the_law_is_that_of_the_steps(name, grid):
-    """Computed by summing over all paths; with so few tokens even the float32 draw is right."""
+    """Computed by summing over all paths; with so few tokens even the float32 draw is accurate."""
     exact = law_with_steps(SCALAR, TABLE.denoiser(SCALAR), grid)
     assert p_value(draw(name, grid=grid).tokens, exact) > ALARM
 
@@ -113,12 +113,12 @@ def test_genmd4_with_equal_exponents_is_md4():
 
 
 STEEP = Process(Custom(lambda t: (1 - t) ** 0.5), V)
-"""Masks are lifted infinitely fast at t = 1."""
+"""The unmasking rate is infinite at t = 1."""
 
 
 @torch.no_grad()
 def approximate(name, process, grid):
-    """The law of a sampler that takes the rate at the beginning of a step, or amid it where it is infinite there."""
+    """The distribution of a sampler that uses the rate at the start of a step, or at its middle if that is infinite."""
 
     def chance(s, t):
         rate = -(t - s) * process.schedule.loss_weight((s + t) / 2 if process is STEEP and t[0] == 1 else t)
@@ -130,7 +130,9 @@ def approximate(name, process, grid):
 @pytest.mark.parametrize("process", [SCALAR, STEEP], ids=["linear", "steep"])
 @pytest.mark.parametrize("name", ["euler", "tau-leaping"])
 def test_approximate_chances(name, process):
-    """These reveal by other chances than the process's; their own law is matched, and nears the truth."""
+    """These samplers reveal with other probabilities than the process; their samples match their own distribution,
+    which approaches the true one.
+    """
     grid = uniform_grid(3)
     assert p_value(draw(name, process, grid).tokens, approximate(name, process, grid)) > ALARM
     truth = outcomes()[1]
@@ -139,7 +141,7 @@ def test_approximate_chances(name, process):
 
 
 def test_more_steps_come_nearer():
-    """Total variation between T steps and the truth, exactly: it shrinks like 1/T."""
+    """The exact total variation between T steps and the true distribution shrinks like 1/T."""
     truth = outcomes()[1]
     distance = [
         0.5 * (law_with_steps(SCALAR, TABLE.denoiser(SCALAR), uniform_grid(steps)) - truth).abs().sum().item()
@@ -149,12 +151,12 @@ def test_more_steps_come_nearer():
 
 
 def called(*laws):
-    """The samplers of masked models that claim one of these laws; those of other families are tested elsewhere."""
+    """The samplers of masked models with one of these laws; those of other families are tested elsewhere."""
     return [name for name, sampler in SAMPLERS.items() if sampler.law in laws and MASKED in sampler.families]
 
 
 def contradictory(name, process=SCALAR, **options):
-    """Samples of a network whose predictions disagree from order to order."""
+    """Samples of a network whose predictions contradict each other from order to order."""
     predict, x = Predictor(disagreeing, V), torch.full((10_000, N), V)
     predict.sees_time = False
     return sample(predict, process, x, uniform_grid(50), Streams(0, len(x)), name, **options).tokens
@@ -162,7 +164,7 @@ def contradictory(name, process=SCALAR, **options):
 
 @pytest.mark.parametrize("name", called(EXACT, STEPS, NEARS))
 def test_the_law_is_the_models_whatever_it_predicts(name):
-    """Known by summing over all orders; 50 steps move it by less than 0.01, of which 10,000 samples see nothing."""
+    """Computed by summing over all orders; 50 steps change it by less than 0.01, which 10,000 samples cannot show."""
     tokenwise = SAMPLERS[name].schedules == POLYNOMIAL
     process, w = (TOKENS, TOKENS.schedule.w) if tokenwise else (SCALAR, torch.ones(V))
     assert p_value(contradictory(name, process), law_of_race(w, disagreeing)) > ALARM
@@ -176,7 +178,7 @@ def test_right_for_a_perfect_denoiser_and_for_no_other(name):
 
 
 def test_models_that_read_in_order_have_one_law():
-    """Whatever they would say in another order; for them alone `left-to-right` is called exact."""
+    """No other order is defined for autoregressive models; only for them is `left-to-right` called exact."""
     assert p_value(contradictory("left-to-right"), law_in_order(disagreeing)) > ALARM
     assert SAMPLERS["left-to-right"].law_of(CAUSAL) == EXACT
     assert SAMPLERS["left-to-right"].law_of(MASKED) == PERFECT
@@ -189,11 +191,11 @@ HIDE = {
     "forward-backward": lambda s, t: ((t - s) / (1 - t)).minimum((s / (1 - t)).clamp(max=1)),
     "dfm-corrector": lambda s, t: ((t - s) / (1 - t)).minimum((s / (1 - t)).clamp(max=1)),
 }
-"""The chance that a revealed position is hidden again under the linear schedule, where α_t = 1 − t."""
+"""The probability that a revealed position is masked again under the linear schedule, where α_t = 1 − t."""
 
 
 def remasked(name, steps):
-    """The law of a sampler that hides again, for the perfect denoiser, by summing over all paths."""
+    """The distribution of a remasking sampler with the perfect denoiser, by summing over all paths."""
 
     def hide(s, t):
         return HIDE[name](s, t).nan_to_num(nan=0.0)
@@ -202,7 +204,7 @@ def remasked(name, steps):
         return ((1 - s) - (1 - hide(s, t)) * (1 - t)) / t
 
     t = uniform_grid(steps)
-    if name == "remask-loop":  # its own way: to α = 0.9 at t = 0.55, there until t = 0.05, on to 1
+    if name == "remask-loop":  # its own path: α rises to 0.9 at t = 0.55, stays until t = 0.05, then rises to 1
         t = torch.where(t > 0.55, 1 - 0.9 * (1 - t) / 0.45, torch.where(t > 0.05, 1 - 0.9, (1 - 0.9) * t / 0.05))
     return law_with_steps(SCALAR, TABLE.denoiser(SCALAR), t, chance, hide)
 
@@ -215,7 +217,7 @@ def test_hiding_again_has_the_law_of_its_chances(name):
 
 @pytest.mark.parametrize("name", HIDE)
 def test_correctors_near_the_law_of_a_perfect_denoiser_unless_biased(name):
-    """Exactly, in total variation: hiding less and less per step leaves the law as it is, a fixed share does not."""
+    """In exact total variation: remasking less and less per step preserves the distribution, a fixed share does not."""
     few, many = (0.5 * (remasked(name, steps) - outcomes()[1]).abs().sum().item() for steps in (64, 512))
     assert (many > 0.9 * few) if SAMPLERS[name].law == "biased" else (many < 0.6 * few)
 
@@ -237,7 +239,7 @@ def test_biased_samplers_are_biased_and_say_so(name):
 
 
 def test_one_at_a_time_any_order_is_right_for_a_perfect_denoiser():
-    """Bounds and thresholds that let one position through per call, and Halton with a step for each."""
+    """Bounds and thresholds that reveal one position per call, and Halton with a step per position."""
     truth = outcomes()[1]
     assert p_value(draw("halton", grid=uniform_grid(N)).tokens, truth) > ALARM
     assert p_value(draw("entropy-bounded", gamma=0.0).tokens, truth) > ALARM
@@ -264,7 +266,7 @@ def test_hitting_times_are_order_statistics():
 
 
 def test_infilling_has_the_conditional_law():
-    """Given the middle bit, the others follow their conditional law, if one is drawn at a time."""
+    """Given the middle bit, the others follow their conditional distribution if one is drawn at a time."""
     x, p = outcomes()
     given = p * (x[:, 1] == 1)
     start = torch.tensor([[V, 1, V]]).expand(MANY, -1).clone()

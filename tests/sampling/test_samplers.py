@@ -1,4 +1,4 @@
-"""What all samplers promise: fixed tokens stay, samples are their own, calls are counted, nothing is left masked."""
+"""Guarantees of all samplers: given tokens stay, samples are independent, calls are counted, no mask is left."""
 
 import dataclasses
 import itertools
@@ -20,7 +20,7 @@ V, N = 4, 12
 LAW = chain(V)
 PROCESS = Process(Linear(), V)
 FITTING = [name for name, sampler in SAMPLERS.items() if MASKED in sampler.families]
-"""Those of other families are tested with their baselines."""
+"""Samplers of other families are tested with their baselines."""
 ALL = [pytest.param(name, id=name) for name in FITTING]
 
 
@@ -38,7 +38,7 @@ def process_for(name, schedule=None):
 
 
 def prompts(count=6):
-    """Rows with gaps of their own: some begun, some ended, some whole, one empty."""
+    """Rows with random gaps, from entirely given to entirely masked."""
     x = LAW.draw(N, Streams(5, count))
     hide = Streams(6, count).uniform(N) < torch.linspace(0, 1, count)[:, None]
     return x.masked_fill(hide, V)
@@ -143,7 +143,7 @@ def test_the_cache_changes_nothing(name):
 
 
 def test_the_cache_saves_calls_where_nothing_changes():
-    """The published one-step form asks in every step; with 60 steps for 12 positions most of them change nothing."""
+    """The published one-step form calls the network in every step; most of 60 steps for 12 positions change nothing."""
     x = torch.full((4, N), V)
     plain, cached = (predictor(cache=cache) for cache in (False, True))
     for predict in (plain, cached):
@@ -224,8 +224,8 @@ def test_blocks_fill_what_is_longer_than_the_window():
 
 @pytest.mark.parametrize("name", ["ancestral", "tau-leaping"])
 def test_what_is_left_over_is_drawn_block_by_block(name):
-    """This schedule ends with many positions masked: the network is asked about them within their window, before the
-    next one begins.
+    """This schedule ends with many positions masked: they are filled within their own window, before the next window
+    begins.
     """
     process, widths = Process(Shifted(Linear(), 0.4), V), []
 
@@ -273,7 +273,7 @@ def test_guidance_cannot_rise_where_nothing_is_masked():
 
 
 def test_guidance_within_a_sampler():
-    """Strength 1 is the condition as it is, 0 is none; rising guidance starts at 1."""
+    """Strength 1 is the condition as trained, 0 is no condition; rising guidance starts at 1."""
     network = TransformerConfig(V, 1, 2, 16, conditioning=Conditioning(classes=3)).build()
     with torch.no_grad():
         for parameter in network.parameters():
@@ -294,7 +294,7 @@ def test_guidance_within_a_sampler():
 
 
 def test_gradients_are_off_only_while_a_frame_is_made():
-    """Two trajectories read by turns, one of them left early, must leave the reader's own setting as it was."""
+    """Two interleaved trajectories, one of them abandoned, must not change the caller's gradient setting."""
     inside = []
 
     def denoise(x, t, condition=None):
@@ -341,7 +341,7 @@ WRONG = {
     "eta": ("remask-cap", PROCESS, True, {"eta": 2.0}, "eta is out of range"),
     "noise": ("confidence", PROCESS, True, {"noise": -1.0}, "noise is negative"),
     "tokens per call": ("first-hitting", PROCESS, True, {"tokens_per_call": 0}, "tokens_per_call is not positive"),
-    "loop": ("remask-loop", PROCESS, True, {"on": 0.1, "off": 0.5}, "the loop has no room"),
+    "loop": ("remask-loop", PROCESS, True, {"on": 0.1, "off": 0.5}, "the loop's options are out of range"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A real server in a process of its own, with tiny models."""
+"""A real server in its own process, with tiny models."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests import processes
 
 @contextmanager
 def serving(*models, flags=(), before="", **environment):
-    """The address of a server, which is stopped in the end; `before`: what its process does first."""
+    """The address of a server that is stopped at the end; `before`: code that its process runs first."""
     program = f"import sys; from unmask.cli.main import main\n{before}\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "serve", *map(str, models), "--port", "0", "--json", *flags]
     process = processes.Popen(
@@ -34,7 +34,7 @@ def serving(*models, flags=(), before="", **environment):
 
 @pytest.fixture(scope="session")
 def named_models(letters, pictures, subwords, tmp_path_factory):
-    """The folders of three models under names of their own."""
+    """The folders of three models, each with its own name."""
     folder = tmp_path_factory.mktemp("served")
     found = {"letters": letters, "pictures": pictures, "subwords": subwords}
     for name, run in found.items():
@@ -44,6 +44,6 @@ def named_models(letters, pictures, subwords, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def address(named_models):
-    """Of a server for all tests that leave it as it was."""
+    """The address of a server shared by all tests that do not change it."""
     with serving(*named_models) as (found, _):
         yield found

@@ -1,4 +1,4 @@
-"""What the studio asks."""
+"""The routes that the studio calls."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_tokens(http):
 
 @pytest.mark.parametrize("sampler", ["ancestral", "first-hitting", "remask-cap", "confidence"])
 def test_the_steps_lead_to_the_end(http, sampler):
-    """Replaying the changes gives the result; what was given stays; every state is told once."""
+    """Replaying the changes gives the result; given tokens stay; every state is reported once."""
     given = [1, None, None, 2, None, None, None, 0]
     found = events(http, model="letters", tokens=given, n=2, seed=3, sampler=sampler, steps=16)
     state = [list(given), list(given)]
@@ -100,12 +100,12 @@ def test_score_is_the_commands(http, letters):
         ("trajectory", {"model": "letters", "tokens": [None] * 3000}, "too many tokens"),
         ("trajectory", {"model": "letters", "tokens": [None], "label": 2**63}, "no such class"),
         ("trajectory", {"model": "pictures", "tokens": [None] * 16, "label": 2**63}, "no such class"),
-        ("alternatives", {"model": "letters", "tokens": [None], "place": 4}, "no such place"),
+        ("alternatives", {"model": "letters", "tokens": [None], "place": 4}, "no such position"),
         ("alternatives", {"model": "letters", "tokens": [1] * 40000, "place": 0}, "too many tokens: got 40000"),
         ("alternatives", {"model": "pictures", "tokens": [1] * 16, "place": 0, "label": 2**63}, "no such class"),
         ("score", {"model": "letters", "text": "a" * 99}, "the text does not fit the model"),
-        ("score", {"model": "pictures", "text": "a"}, "this model knows no text"),
-        ("tokens", {"model": "pictures", "text": "a"}, "this model knows no text"),
+        ("score", {"model": "pictures", "text": "a"}, "this is not a text model"),
+        ("tokens", {"model": "pictures", "text": "a"}, "this is not a text model"),
     ],
 )
 def test_mistakes_are_one_line(http, path, body, says):

@@ -1,4 +1,4 @@
-"""Calls made together give what single calls give."""
+"""Batched calls give the same results as single calls."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ def noisy(config):
 
 
 def at_once(batcher, ask, inputs):
-    """All are members before the first of them has its turn."""
+    """All are members before the first has its turn."""
     with ThreadPoolExecutor(len(inputs)) as pool:
         with batcher._turn:
             found = [pool.submit(ask, given) for given in inputs]
@@ -41,7 +41,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_together_as_alone(name):
-    """Whatever the lengths, each caller gets the features of its own rows."""
+    """For rows of any lengths, each caller gets the features of its own rows."""
     config, shapes, classes = NETWORKS[name]
     network, sizes = noisy(config), []
     batcher = Batcher(network, torch.device("cpu"), observe=sizes.append)
@@ -70,7 +70,7 @@ def test_together_as_alone(name):
 
 
 def test_a_step_waits_for_all_and_no_longer():
-    """Two members make one call for both; when one has left, the other is not kept waiting."""
+    """Two members share one call; when one has left, the other does not wait."""
     network, sizes = noisy(TransformerConfig(V, 1, 2, 16)), []
     batcher = Batcher(network, torch.device("cpu"), observe=sizes.append)
 

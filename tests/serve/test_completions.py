@@ -1,4 +1,4 @@
-"""OpenAI's own client against a real server."""
+"""OpenAI's client against a real server."""
 
 import openai
 import pytest
@@ -25,7 +25,7 @@ def test_models(client):
 
 
 def test_a_completion_is_what_the_model_fills_in(client, letters):
-    """The same tokens as from Python with the same seed and steps."""
+    """The tokens equal those from Python with the same seed and steps."""
     found = complete(client, "aAbB")
     row = load(letters, device="cpu").infill("aAbB[MASK:6]", **HOW)
     assert "aAbB" + found.choices[0].text == row[0]
@@ -40,7 +40,7 @@ def test_infilling(client, letters):
 
 
 def test_several(client):
-    """n choices of several prompts, numbered; the prompt may be tokens; echo gives it back."""
+    """n numbered choices for each of several prompts; a prompt may be tokens; echo returns it."""
     found = complete(client, ["aA", "dDcC"], n=2, echo=True)
     assert [choice.index for choice in found.choices] == [0, 1, 2, 3]
     assert [choice.text[:2] for choice in found.choices] == ["aA", "aA", "dD", "dD"]
@@ -50,7 +50,7 @@ def test_several(client):
 
 
 def test_tokens_stay_as_they_are(client, subwords):
-    """Those of single letters, which a text of these letters would not have."""
+    """The tokens of single letters, which the text of these letters would not be split into."""
     vocabulary = load(subwords, device="cpu").vocabulary
     tokens = [int(vocabulary.encode(letter)[0]) for letter in "the"]
     assert len(vocabulary.encode("the")) == 1
@@ -113,7 +113,7 @@ def test_stop_ends_the_text(client):
 
 
 def test_subwords_keep_their_spaces(client):
-    """A prompt that ends in a space: the space belongs to the next subword and is not said twice."""
+    """A prompt that ends in a space: the space belongs to the next subword and is not returned twice."""
     plain, spaced = (
         complete(client, prompt, model="subwords", max_tokens=4) for prompt in ("the cat sat", "the cat sat ")
     )
@@ -129,7 +129,7 @@ def test_subwords_keep_their_spaces(client):
             openai.NotFoundError,
             "no such model: got 'gpt-4', allowed: letters, pictures, subwords",
         ),
-        ({"model": "pictures"}, openai.BadRequestError, "this model knows no text"),
+        ({"model": "pictures"}, openai.BadRequestError, "this is not a text model"),
         ({"prompt": "π"}, openai.BadRequestError, "π"),
         ({"prompt": [10**9]}, openai.BadRequestError, "no such token"),
         ({"max_tokens": 10**12}, openai.BadRequestError, "too many tokens: got 1000000000000, allowed: at most 2048"),

@@ -1,4 +1,4 @@
-"""Jobs: bounded, shared, given up when nobody waits."""
+"""Jobs: bounded, batched, and cancelled when the client leaves."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ def test_jobs_at_the_same_time_give_what_each_gives_alone(model):
     first, all_here = threading.Event(), threading.Event()
 
     async def together():
-        """Held back by a thirteenth until all have come: how quickly threads start is not what is tested."""
+        """A thirteenth member holds them back until all have started: the speed of thread start is not tested."""
         holding = asyncio.create_task(engine.run(lambda _: (first.set(), all_here.wait())))
         while not first.is_set():
             await asyncio.sleep(0.01)
@@ -99,7 +99,7 @@ def test_work_ends_when_nobody_waits_for_it(model):
 
 
 def test_closing_waits_for_nobody(model, monkeypatch):
-    """Neither for a network call that does not end nor for a job; whoever waits for them is told."""
+    """Closing waits neither for a network call that does not end nor for a job; their clients get an error."""
     began, hold = threading.Event(), threading.Event()
     monkeypatch.setattr(model.network, "features", lambda *_: (began.set(), hold.wait()))
     engine = Engine(model, Limits())
@@ -135,7 +135,7 @@ def test_mistakes_come_back(model):
 
 
 def test_the_flags_begin_with_the_limits_of_the_library():
-    """The command may not import it for its help, so both name them."""
+    """The command's help must not import the server, so both define the defaults."""
     flags = {field.name: field.default for field in fields(Serve)}
     limits = asdict(Limits())
     assert {name: flags[name] for name in flags.keys() & limits.keys()} == {

@@ -1,4 +1,4 @@
-"""A server among strangers: keys, sizes, nonsense, clients that go away, a full queue, and its end."""
+"""A server facing untrusted clients: keys, sizes, invalid bodies, disconnects, a full queue and shutdown."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ def until(condition, seconds=15):
 
 
 def test_keys(named_models):
-    """The key as it was read from a file, with the end of its line; the scheme in any case, as HTTP has it."""
+    """The key may end in the newline of the file it was read from; the scheme is case-insensitive, as in HTTP."""
     with serving(named_models[0], UNMASK_API_KEY="open-sesame\n") as (address, _):
         for key in ("", "Bearer wrong", "open", "Bearer open-sesam\xe9", "open-sesame", "Basic open-sesame"):
             answer = httpx.get(f"{address}/v1/models", headers={"Authorization": key.encode("latin-1")} if key else {})
@@ -65,7 +65,7 @@ def test_a_page_elsewhere_cannot_give_us_another_name(address):
     for name in ("evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1:80@evil.example", ""):
         answer = httpx.get(f"{address}/v1/models", headers={"Host": name})
         assert answer.status_code == 400
-        assert "does not go by this name" in answer.json()["error"]["message"]
+        assert "unknown host name" in answer.json()["error"]["message"]
     for name in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]", "[::1]:8000"):
         assert httpx.get(f"{address}/v1/models", headers={"Host": name}).status_code == 200
 
@@ -84,20 +84,20 @@ _OBJECT = "the body is not a JSON object: send one, with Content-Type: applicati
         "not UTF-8": (b"\xff\xfe", "the body is not JSON: Expecting value at character 0"),
         "wrong kind": (
             b'{"model": "letters", "prompt": {"a": 1}}',
-            "prompt: got {'a': 1}, allowed: a valid string; /docs says what each field takes",
+            "prompt: got {'a': 1}, allowed: a valid string; see /docs for the fields",
         ),
         "wrong item": (
             b'{"model": "letters", "stop": ["a", 1]}',
-            "stop.1: got 1, allowed: a valid string; /docs says what each field takes",
+            "stop.1: got 1, allowed: a valid string; see /docs for the fields",
         ),
         "strange and missing": (
             b'{"prompts": "a", "temperature": NaN}',
-            "temperature: got nan, allowed: less than or equal to 100; model: it is missing; "
-            "prompts: there is no such field; /docs says what each field takes",
+            "temperature: got nan, allowed: less than or equal to 100; model: field is missing; "
+            "prompts: unknown field; see /docs for the fields",
         ),
         "no text as a name": (
             b'{"model": "letters", "\\ud800": 1}',
-            "a field has a name that is no text: got '\\ud800'; /docs lists the fields",
+            "a field name is not valid text: got '\\ud800'; see /docs for the fields",
         ),
         "deep": (
             b"[" * 100_000,
@@ -112,7 +112,7 @@ _OBJECT = "the body is not a JSON object: send one, with Content-Type: applicati
     }.values(),
 )
 def test_malformed_bodies(address, body, says):
-    """In one line, without pydantic's names for the kinds that a field may have."""
+    """One line, without pydantic's names for the types of a field."""
     answer = httpx.post(f"{address}/v1/completions", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == says
@@ -120,7 +120,7 @@ def test_malformed_bodies(address, body, says):
 
 
 def test_bodies_without_a_type_are_refused(address):
-    """So that a form on another page cannot reach us."""
+    """A form on another site must not reach the server."""
     plain = httpx.post(f"{address}/v1/completions", content=json.dumps(LONG), headers={"Content-Type": "text/plain"})
     assert plain.status_code == 400
 
@@ -136,7 +136,7 @@ def test_oversized_bodies(address):
             assert answer.status_code == 413
             assert "1,048,576 bytes" in answer.json()["error"]["message"]
         except httpx.WriteError:
-            pass  # the server has hung up on us before we were done
+            pass  # the server closed the connection before the body was sent
     host, port = address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as raw:
         raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
@@ -158,7 +158,7 @@ def test_oversized_bodies(address):
     ids=["prompts", "wrong prompts", "stops", "a long stop"],
 )
 def test_small_bodies_make_no_large_work(address, body, says):
-    """Whatever is asked in one megabyte is refused at once: others wait for the event loop meanwhile."""
+    """A bad request of up to one megabyte is refused at once: other requests wait for the event loop meanwhile."""
     httpx.get(f"{address}/healthz")
     start = time.monotonic()
     answer = httpx.post(f"{address}/v1/completions", json=LONG | body)
@@ -169,7 +169,7 @@ def test_small_bodies_make_no_large_work(address, body, says):
 
 @contextmanager
 def asking(address, **body):
-    """A client in a process of its own, which is killed in the end."""
+    """A client in its own process, which is killed at the end."""
     client = subprocess.Popen([sys.executable, "-c", ASK, f"{address}/v1/completions", json.dumps(body)])
     try:
         yield
@@ -180,8 +180,8 @@ def asking(address, **body):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_leaves_its_place_in_the_queue(named_models, stream):
-    """While another's work goes on: else a few who left would keep out all others. As long as it is there, others are
-    sent away, also where their prompt could be given back at once.
+    """Even while another job runs: otherwise a few disconnected clients would block all others. As long as it waits,
+    others are refused, even if their prompt could be echoed at once.
     """
     with serving(named_models[0], flags=["--jobs", "1", "--queue", "1"]) as (address, _), asking(address, **VERY_LONG):
         until(lambda: figures(address)[RUNNING] == 1)
@@ -236,7 +236,7 @@ def test_stopped_it_finishes_what_runs(named_models):
 
 
 def test_stopped_it_cuts_off_what_does_not_end(named_models):
-    """What runs, waits, streams, or has not even been asked in full is told so in JSON, and the process ends."""
+    """Running, waiting, streaming and incomplete requests get a JSON error, and the process ends."""
     soon = "import unmask.serve.server as server; server._FINISH = server._LEAVE = 1"
     with serving(named_models[0], flags=["--jobs", "2"], before=soon) as (address, process):
 
@@ -257,7 +257,7 @@ def test_stopped_it_cuts_off_what_does_not_end(named_models):
         assert "Traceback" not in process.stderr.read()
     for answer in (whole, late):
         assert answer.status_code == 503
-        assert answer.json()["error"]["message"].startswith("the server is being stopped")
+        assert answer.json()["error"]["message"].startswith("the server is shutting down")
     events = stream.text.split("\n\n")
     assert json.loads(events[0].removeprefix("data: "))["choices"][0]["text"] == "a"
     assert json.loads(events[-3].removeprefix("data: "))["error"]["code"] == "stopped"
@@ -275,8 +275,8 @@ def refused(capsys, *words):
 def test_bad_input_is_one_line(named_models, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("UNMASK_API_KEY", raising=False)
     model = named_models[0]
-    assert "a public address needs an API key" in refused(capsys, model, "--host", "0.0.0.0")  # noqa: S104
-    assert "no such port" in refused(capsys, model, "--port", 99999)
+    assert "a public address requires an API key" in refused(capsys, model, "--host", "0.0.0.0")  # noqa: S104
+    assert "the port is out of range" in refused(capsys, model, "--port", 99999)
     with socket.create_server(("127.0.0.1", 0)) as busy:
         assert "Address already in use" in refused(capsys, model, "--port", busy.getsockname()[1])
     assert "is not a run or a model" in refused(capsys, tmp_path, "--port", 0)
@@ -287,7 +287,7 @@ def test_bad_input_is_one_line(named_models, tmp_path, capsys, monkeypatch):
 
 
 def test_a_damaged_model_is_not_served(letters, tmp_path):
-    """In a real process: it says what is wrong, and nothing listens."""
+    """In a real process: it reports the error and nothing listens."""
     shutil.copytree(letters, tmp_path / "run")
     for weights in tmp_path.rglob("*.safetensors"):
         weights.write_bytes(weights.read_bytes()[:100])
@@ -296,5 +296,5 @@ def test_a_damaged_model_is_not_served(letters, tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert "is damaged" in done.stderr
-    assert "no other is whole" in done.stderr.splitlines()[-1]
+    assert "no other one is intact" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Requests made up from the OpenAPI document: whatever they hold, the server does not break."""
+"""Requests generated from the OpenAPI document: no content breaks the server."""
 
 import pytest
 import schemathesis
@@ -35,7 +35,7 @@ def test_all_are_tried(operations):
 
 
 def readable(body):
-    """The name of our model, and often symbols that it knows: or nothing would get past these."""
+    """Use the name of our model, and often symbols that it knows; otherwise no request would pass these checks."""
     for name in body.keys() & {"prompt", "text", "suffix"}:
         if isinstance(body[name], str) and len(body[name]) % 3:
             body[name] = "".join("abcdABCD"[ord(c) % 8] for c in body[name])

@@ -1,4 +1,4 @@
-"""The commands of docs/serving.md serve."""
+"""The commands and routes of docs/serving.md work."""
 
 import os
 import re

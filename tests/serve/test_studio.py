@@ -27,7 +27,7 @@ def browser() -> Iterator[object]:
 
 
 class Watched:
-    """A page, what it complained about, and whom it asked."""
+    """A page with its console errors and requests."""
 
     def __init__(self, page, address):
         self.page, self.address = page, address
@@ -45,7 +45,7 @@ class Watched:
         return self.page.locator(f"#{tab}")
 
     def check(self):
-        """Only the browser's own note of an answer that refuses is allowed, where one is expected."""
+        """No errors, except the browser's own message for a refused request where one is expected."""
         wrong = [text for text in self.errors if not (self.refusals and text.startswith("Failed to load resource"))]
         assert not wrong
         assert self.asked
@@ -67,15 +67,15 @@ def watched(browser, address, context_options):
 
 
 def texts(view):
-    """What each token shows; None where it is masked."""
+    """The text of each token; None where it is masked."""
     return view.evaluate(
         "e => [...e.querySelectorAll('.token')].map(t => t.matches('.masked, .marked') ? null : t.textContent)"
     )
 
 
 def write(tab, text=TEXT):
-    """Type a text and wait until it is read; single tokens can be chosen."""
-    tab.get_by_role("button", name="None").click()
+    """Type a text, wait until it is tokenized, and switch to selecting single tokens."""
+    tab.get_by_role("button", name="Clear masks").click()
     tab.get_by_label("Text", exact=True).fill(text)
     expect(tab.locator(".board .token")).to_have_count(len(text))
     tab.get_by_label("whole words").uncheck()
@@ -87,7 +87,7 @@ def board(tab, *places):
 
 
 def run(tab):
-    """Run to the end, and see it."""
+    """Run and wait for the end."""
     tab.locator(".go .primary").click()
     finished(tab)
 
@@ -98,7 +98,7 @@ def finished(tab):
 
 
 def one_by_one(tab):
-    """A sampler that reveals one token at each step, and a seed."""
+    """Select a sampler that reveals one token per step, and set a seed."""
     tab.get_by_label("Sampler", exact=True).select_option("first-hitting")
     tab.get_by_label("Seed", exact=True).fill("1")
 
@@ -148,9 +148,9 @@ def test_scrubbing_goes_back_and_forward(watched):
         shown = texts(card)
         assert shown.count(None) == last - frame
         assert all(text in (None, right) for text, right in zip(shown, end, strict=True))
-    tab.get_by_role("button", name="One frame back").click()
+    tab.get_by_role("button", name="Previous frame").click()
     expect(slider).to_have_value(str(last - 1))
-    tab.get_by_role("button", name="One frame back").press("ArrowRight")
+    tab.get_by_role("button", name="Previous frame").press("ArrowRight")
     expect(slider).to_have_value(str(last))
     tab.get_by_role("button", name="Play", exact=True).click()
     expect(tab.get_by_role("button", name="Play", exact=True)).to_be_visible()
@@ -217,7 +217,7 @@ def test_variants_are_pinned_copied_continued_and_deleted(watched):
     tab.locator(".card").first.get_by_role("button", name="Copy").click()
     expect(tab.get_by_role("button", name="Copied")).to_be_visible()
     assert watched.page.evaluate("navigator.clipboard.readText()") == "".join(kept)
-    tab.locator(".card").first.get_by_role("button", name="Go on").click()
+    tab.locator(".card").first.get_by_role("button", name="Edit").click()
     expect(tab.locator(".board .marked")).to_have_count(0)
     expect(tab.get_by_label("Text", exact=True)).to_have_value("".join(kept))
     assert texts(tab.locator(".board")) == kept
@@ -229,13 +229,13 @@ def test_variants_are_pinned_copied_continued_and_deleted(watched):
 
 def test_ways_to_mask(watched):
     tab = watched.open(model="subwords")
-    tab.get_by_role("button", name="None").click()
+    tab.get_by_role("button", name="Clear masks").click()
     area, told = tab.get_by_label("Text", exact=True), tab.locator(".told")
     area.fill("the cat sat on the mat and the ____ sat.")
     expect(told).to_have_text(re.compile("^1 of "))
     tab.get_by_role("button", name="Append").click()
     expect(told).to_have_text(re.compile("^25 of "))
-    tab.get_by_role("button", name="None").click()
+    tab.get_by_role("button", name="Clear masks").click()
     expect(told).to_have_text(re.compile("^1 of "))
     first, third = tab.locator(".board .token").nth(0), tab.locator(".board .token").nth(2)
     start, end = first.bounding_box(), third.bounding_box()
@@ -244,7 +244,7 @@ def test_ways_to_mask(watched):
     watched.page.mouse.move(end["x"] + end["width"] - 4, end["y"] + 8, steps=5)
     watched.page.mouse.up()
     assert texts(tab.locator(".board"))[:3] == [None] * 3
-    tab.get_by_role("button", name="None").click()
+    tab.get_by_role("button", name="Clear masks").click()
     tab.get_by_role("button", name="Every").click()
     assert sum(text is None for text in texts(tab.locator(".board"))) >= 3
     area.fill("the cat sat on the mat and the dog")
@@ -259,7 +259,7 @@ def test_keyboard_alone_is_enough(watched):
     press("Control+a")
     watched.page.keyboard.type("aAbBcCdD")
     expect(tab.locator(".board .token.given")).to_have_count(8)
-    tab.get_by_role("button", name="None").focus()
+    tab.get_by_role("button", name="Clear masks").focus()
     press("Enter")
     tab.get_by_label("whole words").focus()
     press("Space")
@@ -280,7 +280,7 @@ def test_keyboard_alone_is_enough(watched):
 
 def test_escape_stops_and_keeps_what_was_revealed(watched):
     tab = watched.open(model="letters")
-    tab.get_by_role("spinbutton", name="How many tokens").fill("1200")
+    tab.get_by_role("spinbutton", name="Number of tokens").fill("1200")
     tab.get_by_role("button", name="Append").click()
     tab.get_by_label("Steps", exact=True).fill("1000")
     tab.get_by_label("Text", exact=True).press("Control+Enter")
@@ -292,7 +292,7 @@ def test_escape_stops_and_keeps_what_was_revealed(watched):
 
 
 def test_numbers_that_cannot_be_sent_as_they_are_are_refused(watched):
-    """A browser would round a large seed to another; and no variants are not one."""
+    """JavaScript would round a large seed, and zero variants must not become one."""
     watched.refusals = True
     tab, error = watched.open(model="letters"), watched.page.locator("#error")
     write(tab)
@@ -343,7 +343,7 @@ def test_measuring_again_waits_for_the_second_answer(watched):
             watched.page.keyboard.press("Control+Enter")
         expect(measure).to_be_disabled()
         assert len(answers) == number
-    watched.page.wait_for_timeout(200)  # the first one, given up, has come to its end by then
+    watched.page.wait_for_timeout(200)  # by then the first request, which was cancelled, has ended
     expect(measure).to_be_disabled()
     answers[1].continue_()
     expect(tab.locator(".hot")).to_have_count(4)
@@ -380,14 +380,14 @@ def canvas(locator):
 
 def test_drawing_is_completed_around_what_was_drawn(watched):
     tab = watched.open("draw")
-    tab.get_by_role("button", name="Clear to paper").click()
+    tab.get_by_role("button", name="Clear all").click()
     box = tab.locator(".sketch").bounding_box()
     watched.page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + box["height"] * 0.1)
     watched.page.mouse.down()
     watched.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.1, steps=4)
     watched.page.mouse.up()
     tab.get_by_role("button", name="Lower half").click()
-    expect(tab.locator(".told")).to_have_text("8 of 16 pixels for the model")
+    expect(tab.locator(".told")).to_have_text("8 of 16 pixels masked")
     drawn = canvas(tab.locator(".sketch"))
     assert 255 in drawn[:8]
     tab.get_by_label("Class", exact=True).select_option("1")
@@ -399,7 +399,7 @@ def test_drawing_is_completed_around_what_was_drawn(watched):
     assert len({tuple(end[8:]) for end in ends}) > 1
     slide(tab, 0)
     assert canvas(tab.locator(".picture").first) == drawn
-    tab.locator(".card").first.get_by_role("button", name="Go on").click()
+    tab.locator(".card").first.get_by_role("button", name="Edit").click()
     assert canvas(tab.locator(".sketch")) == ends[0]
     tab.locator(".sketch").focus()
     tab.get_by_text("Mask", exact=True).click()
@@ -456,7 +456,7 @@ def test_schedules_of_the_page_are_those_of_the_core(watched):
 
 
 def background(page):
-    """How light the page is."""
+    """The brightness of the page."""
     colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
 
@@ -498,23 +498,23 @@ def test_errors_are_one_line(watched):
     tab.locator(".go .primary").click()
     expect(error).to_contain_text("too many steps: got 99999")
     assert texts(tab.locator(".results")) == before, "a run that fails takes nothing away"
-    watched.page.get_by_role("button", name="Close this message").click()
+    watched.page.get_by_role("button", name="Dismiss").click()
     expect(error).to_be_hidden()
     tab.get_by_label("Steps", exact=True).fill("")
     tab.get_by_label("Text", exact=True).fill("xyz A")
-    expect(tab.locator(".complaint")).to_contain_text('letters does not know "x" "y" "z" " "')
-    tab.get_by_role("button", name="Fit the text").click()
+    expect(tab.locator(".complaint")).to_contain_text('letters does not support "x" "y" "z" " "')
+    tab.get_by_role("button", name="Fix text").click()
     expect(tab.get_by_label("Text", exact=True)).to_have_value("A")
     expect(tab.locator(".complaint")).to_be_hidden()
     watched.page.route("**/api/trajectory", lambda route: route.abort())
     tab.locator(".go .primary").click()
     expect(error).to_contain_text("the server does not answer")
-    busy = {"error": {"message": "too many requests wait already"}}
+    busy = {"error": {"message": "too many requests are waiting"}}
     watched.page.route(
         "**/api/trajectory", lambda route: route.fulfill(status=429, json=busy, headers={"Retry-After": "7"})
     )
     tab.locator(".go .primary").click()
-    expect(error).to_have_text("too many requests wait already: try again in 7 s")
+    expect(error).to_have_text("too many requests are waiting: try again in 7 s")
     assert texts(tab.locator(".results")) == before
 
 
@@ -525,16 +525,16 @@ def test_the_key_is_asked_for_and_kept(watched, named_models):
         page = watched.page
         page.goto(address)
         page.get_by_label("API key").fill("wrong")
-        page.get_by_role("button", name="Use it").click()
-        expect(page.get_by_text("That key was wrong.")).to_be_visible()
+        page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_text("That key is not valid.")).to_be_visible()
         page.get_by_label("API key").fill("secret")
-        page.get_by_role("button", name="Use it").click()
+        page.get_by_role("button", name="Continue").click()
         run(page.locator("#write"))
         page.reload()
         page.wait_for_selector("html[data-ready]")
         expect(page.get_by_role("dialog")).to_be_hidden()
         page.get_by_role("tab", name="Draw").click()
-        expect(page.locator("#draw")).to_contain_text("No picture model is served")
+        expect(page.locator("#draw")).to_contain_text("No image model is being served")
 
 
 def test_the_page_may_ask_only_its_server(watched):
@@ -546,7 +546,7 @@ def test_the_page_may_ask_only_its_server(watched):
 
 
 def test_the_reference_of_the_api_is_a_page_of_ours(watched):
-    """FastAPI's own loads scripts from elsewhere."""
+    """FastAPI's page would load scripts from other servers."""
     watched.page.goto(f"{watched.address}/docs")
     routes = watched.page.locator("#routes section")
     expect(routes.filter(has_text="POST /v1/completions").locator("tr", has_text="max_tokens")).to_have_count(1)

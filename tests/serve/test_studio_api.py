@@ -1,4 +1,4 @@
-"""What the page asks beside trajectories: texts as tokens, tokens as texts, what a model can do."""
+"""The studio's routes other than trajectories: text to tokens, tokens to text, descriptions of the models."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_gaps_are_null(client):
 
 
 def test_gaps_have_a_limit(client):
-    """All of them together, and however many digits: Python reads no number of 5000."""
+    """All gaps together, and numbers of any length: Python does not parse 5000 digits."""
     for text, got in (
         ("a[MASK:99999999999]", "[MASK:99999999999]"),
         ("[MASK:2048]" * 1000, "[MASK:2048]"),
@@ -77,7 +77,7 @@ def test_unknown_tokens_are_refused(client):
     assert refused(client, "alternatives", model="letters", tokens=[None], place=0, token=99).startswith(
         "no such token"
     )
-    assert refused(client, "text", model="pictures", tokens=[1]).startswith("this model knows no text")
+    assert refused(client, "text", model="pictures", tokens=[1]).startswith("this is not a text model")
 
 
 def test_the_chosen_token_is_among_its_alternatives(client):
@@ -92,7 +92,7 @@ def test_the_chosen_token_is_among_its_alternatives(client):
 
 @pytest.mark.parametrize(("place", "start"), [(3, 0), (20, 12), (38, 24)])
 def test_alternatives_in_a_long_text_are_those_of_a_window_around_the_place(place, start, client):
-    """The model knows 16 tokens: what lies further away changes nothing."""
+    """The model's window has 16 tokens: tokens further away change nothing."""
     tokens = [(7 * i) % 4 for i in range(40)]
     found = asked(client, "alternatives", model="letters", tokens=tokens, place=place)
     inside = {"tokens": tokens[start : start + 16], "place": place - start}
@@ -100,12 +100,12 @@ def test_alternatives_in_a_long_text_are_those_of_a_window_around_the_place(plac
 
 
 def test_alternatives_are_those_at_the_time_of_the_models_schedule(letters, tmp_path):
-    """cos(π(1−t)/2) of the tokens are masked at t: two of four at t = 1/3, where a linear schedule would say 1/2."""
+    """A share cos(π(1−t)/2) is masked at t: two of four tokens at t = 1/3; a linear schedule would give t = 1/2."""
     small = "--layers 1 --heads 2 --width 16 --steps 1 --batch-size 4 --preview 0 --validation-sequences 2"
     words = (*small.split(), "--schedule", "cosine", "--time")
     list(train(apply(default_config(Run(letters).config.data), words), tmp_path / "run", torch.device("cpu")))
     model = load(tmp_path / "run")
-    with torch.no_grad():  # what is new begins with zeros, and says the same at all times
+    with torch.no_grad():  # a new network starts with zeros and predicts the same at all times
         for parameter in model.method.parameters():
             parameter.normal_(std=0.5, generator=torch.Generator().manual_seed(parameter.numel()))
     with TestClient(application({"cosine": model})) as client:
@@ -129,14 +129,14 @@ def test_alternatives_are_those_at_the_time_of_the_models_schedule(letters, tmp_
     ],
 )
 def test_a_stream_that_fails_says_so(letters, monkeypatch, caplog, path, body, last):
-    """It has begun, so its status is sent: an event tells the client, and the log tells why."""
+    """The status has already been sent: an event reports the error to the client, and the log has the reason."""
     model = load(letters, device="cpu")
     whole, left = model.network.features, iter([True] * 3)
     monkeypatch.setattr(model.network, "features", lambda *x: whole(*x) if next(left, False) else 1 / 0)
     with TestClient(application({"letters": model})) as client:
         answer = client.post(path, json={"model": "letters", **body})
     assert answer.status_code == 200
-    assert '"the server has failed: its log says why"' in answer.text
+    assert '"internal server error: see the server log"' in answer.text
     assert answer.text.rstrip().split("\n\n")[-1].startswith(last)
     assert "ZeroDivisionError" in caplog.text
 

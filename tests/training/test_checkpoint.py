@@ -75,7 +75,7 @@ def test_nothing_is_begun_again_where_nothing_is_whole(tmp_path):
     for step in (1, 2):
         shutil.rmtree(checkpoint.save(tmp_path, snapshot(step)) / "optimizer")
     said = []
-    with pytest.raises(ValueError, match=r"step-00000001 is damaged.*no other is whole: move .* away to begin again"):
+    with pytest.raises(ValueError, match=r"step-00000001 is damaged.*no other one is intact: move .* away"):
         checkpoint.newest(tmp_path, said.append)
     assert len(said) == 1
 

@@ -207,7 +207,7 @@ def test_average_of_a_short_run_is_not_its_start():
     [
         (lambda: RateConfig(cooldown="stairs"), "unknown cooldown: got stairs, allowed: cosine, linear, none"),
         (lambda: RateConfig(warmup=-1), "the warm-up is negative"),
-        (lambda: RateConfig(cooldown_share=0.0), "the share of the cooldown is out of range"),
+        (lambda: RateConfig(cooldown_share=0.0), "the cooldown share is out of range"),
         (lambda: RateConfig(final_rate=2.0), "the final rate is out of range"),
         (lambda: OptimizerConfig("sgd"), "unknown optimiser: got sgd, allowed: adamw, muon"),
         (lambda: OptimizerConfig(rate=0.0), "a learning rate is not positive"),

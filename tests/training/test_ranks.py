@@ -187,7 +187,7 @@ def _children(pid):
 def test_bad_input_is_one_line_from_the_first_rank(text, tmp_path):
     done = run(text, tmp_path / "run", 2, "--batch-size", "6", check=False)
     assert done.returncode != 0
-    assert done.stderr.count("the batch does not divide among the ranks: got 6 sequences for 2 ranks") == 1
+    assert done.stderr.count("the batch cannot be divided among the ranks: got 6 sequences for 2 ranks") == 1
     assert not (tmp_path / "run").exists()
 
 

@@ -179,7 +179,7 @@ def test_killed_again_and_again_the_curve_is_bit_for_bit_the_same(text, tmp_path
         _, said = process.communicate(timeout=60)
         if number != signal.SIGKILL and process.returncode:
             assert process.returncode == 130, said
-            assert "the same command goes on" in said
+            assert "run the same command again to resume" in said
     assert kills >= 3
     assert finish(start(text, out)) == 0
     assert curve(out) == curve(tmp_path / "whole")
@@ -245,7 +245,7 @@ def test_other_data_is_another_run(tmp_path):
         shutil.rmtree(tmp_path / "data")
         (tmp_path / "a.txt").write_text(letters * 600)
         prepare(Plan(str(tmp_path / "a.txt"), length=32), tmp_path / "data")
-        with pytest.raises(ValueError, match="run was begun with other data"):
+        with pytest.raises(ValueError, match="run was started with other data"):
             list(train(setup, tmp_path / "run", CPU))
 
 
@@ -304,7 +304,7 @@ def test_mistakes(text, tmp_path):
             Run.start(tmp_path / "damaged", setup)
     with pytest.raises(ValueError, match="x is a file: got a file, allowed: a new folder"):
         next(train(setup, tmp_path / "other" / "x", CPU))
-    with pytest.raises(ValueError, match="the length is no whole number of blocks: got 24 tokens"):
+    with pytest.raises(ValueError, match="the length is not a whole number of blocks: got 24 tokens"):
         next(train(with_method(replace(setup, length=24), "block"), tmp_path / "blocks", CPU))
     assert not (tmp_path / "blocks").exists()
     with pytest.raises(ValueError, match="has no checkpoint yet"):
@@ -343,7 +343,7 @@ def test_a_folder_is_trained_in_by_one_process(text, tmp_path):
         time.sleep(0.02)
     second = processes.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 2
-    assert second.stderr.startswith(f"{tmp_path / 'run'} is in use: got another process that writes there")
+    assert second.stderr.startswith(f"{tmp_path / 'run'} is in use: got another process writing to it")
     assert second.stderr.count("\n") == 1
     assert first.poll() is None
     os.kill(first.pid, signal.SIGKILL)
@@ -359,7 +359,7 @@ def test_a_folder_is_trained_in_by_one_process(text, tmp_path):
 def test_an_incomplete_run_says_what_to_do(text, tmp_path, name):
     list(train(config(text), tmp_path / "run", CPU))
     (tmp_path / "run" / name).unlink()
-    with pytest.raises(ValueError, match=rf"run is incomplete: got no {name}, .*unmask train, which goes on"):
+    with pytest.raises(ValueError, match=rf"run is incomplete: got no {name}, .*unmask train, which resumes"):
         unmask.load(tmp_path / "run")
     list(train(config(text), tmp_path / "run", CPU))
     unmask.load(tmp_path / "run")
@@ -428,13 +428,13 @@ def test_validation_is_of_rows_from_all_over_the_split(tmp_path):
         (
             (0.01, 0.1),
             "test",
-            "training is watched on test, since valid is shorter than one sequence (8 tokens); prepare",
+            "training is monitored on test, since valid is shorter than one sequence (8 tokens); prepare",
         ),
-        ((0.0, 0.1), "test", "training is watched on test, since the data has no valid; prepare the data with --valid"),
+        ((0.0, 0.1), "test", "training is monitored on test, since the data has no valid; prepare the data with"),
         (
             (0.01, 0.0),
             None,
-            "training is not watched, since valid is shorter than one sequence (8 tokens) and the data",
+            "training is not monitored, since valid is shorter than one sequence (8 tokens) and the data",
         ),
     ],
     ids=["valid", "short", "none", "neither"],
@@ -550,7 +550,7 @@ def test_logs(text, tmp_path):
     arguments[3] = str(tmp_path / "unknown")
     done = processes.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, env=unknown)
     assert done.returncode == 2
-    assert "Weights & Biases cannot be logged to: got " in done.stderr
+    assert "cannot log to Weights & Biases: got " in done.stderr
     assert "Traceback" not in done.stderr
 
 

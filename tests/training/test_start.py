@@ -46,7 +46,7 @@ def test_it_learns_the_other_data(letters, other, tmp_path):
     [
         (["--layers", "3"], "has another network"),
         (["--schedule", "cosine"], "has another method"),
-        (["--size", "3m"], "a model to start with brings all but the data: got 3m"),
+        (["--size", "3m"], "--start sets everything but the data: got 3m"),
     ],
 )
 def test_mistakes(letters, other, tmp_path, flags, says):

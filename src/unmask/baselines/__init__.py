@@ -1,7 +1,7 @@
-"""The other rows of the paper's tables: what it compares with or unifies, in the same harness.
+"""The other methods in the paper's tables, which it compares with or unifies, in the same harness.
 
-Data, network, process, trainer, evaluation and samplers are those of MD4, so that a difference is the method. Each
-method is a few lines: how masks are drawn, and what a hidden token costs.
+Data, network, process, trainer, evaluation and samplers are those of MD4, so that differences are due to the method.
+Each method takes a few lines: how masks are drawn, and what a masked token costs.
 """
 
 from .ardm import AOARMConfig

@@ -1,4 +1,4 @@
-"""The autoregressive transformer of the same size: it hides nothing, and its network cannot look ahead.
+"""The autoregressive transformer of the same size: nothing is masked, and the network is causal.
 
 −log p(x) = Σ_n −log μ_n(x_n | x_<n), exactly, from one pass over the sequence.
 """
@@ -18,7 +18,7 @@ from ..training import Needs, OwnBound
 
 @dataclass(frozen=True)
 class ChainRule(Estimator):
-    """Every token charged once: no estimate at all."""
+    """The exact log-likelihood by the chain rule: the loss of every token, with weight 1."""
 
     process: Process
     exact: ClassVar[bool] = True
@@ -32,31 +32,31 @@ class ChainRule(Estimator):
         return Draw(none, every if valid is None else valid, one, none, none, none, count)
 
     def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
-        """Everything: the network looks at no place but those before."""
+        """All tokens: the network itself sees only earlier positions."""
         del draw
         return x_0
 
 
 @dataclass(frozen=True)
 class ARConfig(Needs):
-    """Autoregressive: a causal transformer, exact likelihood, sampled from left to right."""
+    """Autoregressive: a causal transformer with exact likelihood, sampled from left to right."""
 
     needs_causal: ClassVar[bool] = True
 
     def build(self, network: Network) -> "Autoregressive":
-        """The method around a network."""
+        """Build the method for a network."""
         return Autoregressive(network)
 
 
 class Autoregressive(OwnBound):
-    """All tokens at once, each from those before it."""
+    """Predicts all tokens at once, each from those before it."""
 
     family = CAUSAL
 
     def __init__(self, network: Network):
         require(
             network.causal,
-            "an autoregressive model needs a network that cannot look ahead",
+            "an autoregressive model needs a causal network",
             got=type(network).__name__,
             allowed="a causal transformer",
             do="set network.causal",

@@ -1,8 +1,8 @@
 """Block diffusion (Arriola et al., 2025): blocks from left to right, masked diffusion within each.
 
-−log p(x) ≤ Σ_b NELBO(x^b | x^{<b}): every block is a small MD4 whose context is clean. One block of the whole length is
-MD4; blocks of one token are the exact chain rule from left to right. Both copies, the clean and the masked one, go
-through the network together: a masked block sees itself and the clean blocks before it.
+−log p(x) ≤ Σ_b NELBO(x^b | x^{<b}): every block is a small MD4 with a clean context. A single block of the whole length
+is MD4; blocks of one token are the exact chain rule from left to right. A clean and a masked copy pass through the
+network together: a masked block sees itself and the clean blocks before it.
 """
 
 from dataclasses import dataclass, field
@@ -21,22 +21,22 @@ from ..training import Needs, OwnBound
 
 @dataclass(frozen=True)
 class BlockDraw(Draw):
-    """A draw with a number of hidden tokens for every block."""
+    """A draw with a number of masked tokens per block."""
 
     factor: Tensor = field(kw_only=True)
-    """What a hidden token costs, L/k of its block [B, N]."""
+    """Weight of a masked token, L/k of its block [B, N]."""
 
 
 @dataclass(frozen=True)
 class InBlocks(Estimator):
-    """In each block of L tokens, k of them hidden, k uniform on 1..L, charged L/k."""
+    """In each block of L tokens, masks k of them with k uniform on 1..L, with weight L/k."""
 
     process: Process
     block: int
 
     @property
     def exact(self) -> bool:  # type: ignore[override]
-        """With one token per block there is nothing to draw."""
+        """Exact for one token per block, when there is nothing to draw."""
         return self.block == 1
 
     def draw(
@@ -60,7 +60,7 @@ class InBlocks(Estimator):
         return torch.stack([x_0, self.process.hide(x_0, draw.mask)], dim=1)
 
     def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
-        factor: Tensor = draw.factor  # type: ignore[attr-defined]  # it was drawn here
+        factor: Tensor = draw.factor  # type: ignore[attr-defined]  # drawn by this class
         losses = cross_entropy(logits, positions)
         return losses * factor.flatten()[positions.index].to(losses.dtype)
 
@@ -68,7 +68,7 @@ class InBlocks(Estimator):
 def _check_length(length: int, block: int) -> None:
     require(
         length % block == 0,
-        "the length is no whole number of blocks",
+        "the length is not a whole number of blocks",
         got=f"{length} tokens",
         allowed=f"a multiple of {block}",
         do="change --block",
@@ -77,17 +77,17 @@ def _check_length(length: int, block: int) -> None:
 
 @dataclass(frozen=True)
 class BlockConfig(Needs):
-    """Block diffusion: masked diffusion within blocks, which follow each other; the network's `block` is their size."""
+    """Block diffusion: masked diffusion within blocks, from left to right; the network's `block` is their size."""
 
     needs_blocks: ClassVar[bool] = True
 
     def build(self, network: Network) -> "BlockDiffusion":
-        """The method around a network."""
+        """Build the method for a network."""
         return BlockDiffusion(network)
 
 
 class BlockDiffusion(OwnBound):
-    """All blocks at once, each with the clean ones before it."""
+    """Trains on all blocks at once, each given the clean blocks before it."""
 
     family = BLOCKS
 
@@ -96,7 +96,7 @@ class BlockDiffusion(OwnBound):
             network.block > 0 and not network.sees_time,
             "this network does not read block by block",
             got=type(network).__name__,
-            allowed="a transformer with blocks, without time",
+            allowed="a transformer with blocks and without time",
             do="set network.block",
         )
         bound = InBlocks(Process(Linear(), network.vocab_size), network.block)

@@ -1,13 +1,13 @@
 """The continuous-time chain of Campbell et al. (2022): a bound over jumps, estimated from one of them.
 
-At time t the data x_t jumps to x̃, one more token masked, at rate β = −α'/α for each visible one. The bound charges the
-way back: β·(visible tokens) · −log R̂(x̃ → x_t) for a random jump, plus the rate Σ R̂(x_t → ·) at which the model leaves
-x_t. For masks R̂(x̃ → x_t) = β r μ_d(x̃) and Σ R̂ = β r·(masked tokens), which does not depend on the network (r =
-α/(1−α)): the second evaluation that the general form needs is saved. What is left is
+At time t the state x_t jumps to x̃, with one more token masked, at rate β = −α'/α for each visible token. The bound is
+the cost of the reverse jump, β·(visible tokens) · −log R̂(x̃ → x_t) for a random jump, plus the rate Σ R̂(x_t → ·) at
+which the model leaves x_t. For masks R̂(x̃ → x_t) = β r μ_d(x̃) and Σ R̂ = β r·(masked tokens) with r = α/(1−α), which
+does not depend on the network, so the second evaluation that the general form needs is not required. What remains is
 
     E_t β · |visible| · −log μ_d(x_d | x̃),   d a random visible token,
 
-MD4's bound, whose network sees one masked token more than it is charged for: one token of each sequence learns.
+MD4's bound, with a network that sees one more masked token: only one token of each sequence has a loss.
 """
 
 from dataclasses import dataclass, field
@@ -25,15 +25,15 @@ from ..training import EstimatorMethod, Needs
 
 @dataclass(frozen=True)
 class JumpDraw(Draw):
-    """A draw of which one hidden token is charged."""
+    """A draw in which only one masked token has a loss."""
 
     position: Tensor = field(kw_only=True)
-    """Its place in the flattened sequence [B]."""
+    """Position of that token in the flattened sequence [B]."""
 
 
 @dataclass(frozen=True)
 class Jump(Estimator):
-    """The doubly stochastic estimate: a time, a state, and one jump out of it."""
+    """The doubly stochastic estimate: draws a time, a state, and one jump out of it."""
 
     process: Process
     spread: Spread = lattice
@@ -53,18 +53,18 @@ class Jump(Estimator):
         return JumpDraw(mask=drawn.mask | jumped, weight=weight, position=position, **same)
 
     def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
-        position: Tensor = draw.position  # type: ignore[attr-defined]  # it was drawn here
+        position: Tensor = draw.position  # type: ignore[attr-defined]  # drawn by this class
         charged = positions.index % draw.mask[0].numel() == position[positions.sequence]
         return torch.where(charged, cross_entropy(logits, positions), 0.0)
 
 
 @dataclass(frozen=True)
 class CampbellConfig(Needs):
-    """The rate-matrix bound of Campbell et al., by its doubly stochastic estimate; linear schedule."""
+    """The rate-matrix bound of Campbell et al., estimated doubly stochastically; linear schedule."""
 
     needs_time: ClassVar[bool] = True
 
     def build(self, network: Network) -> EstimatorMethod:
-        """The method around a network."""
+        """Build the method for a network."""
         process = Process(Linear(), network.vocab_size)
         return EstimatorMethod(network, Jump(process), recordable=False)

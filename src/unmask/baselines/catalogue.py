@@ -1,4 +1,4 @@
-"""What there is, and how it differs from MD4."""
+"""The available baselines, and how each differs from MD4."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,37 +16,41 @@ from .uniform import MultinomialConfig
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method beside MD4."""
+    """A method other than MD4."""
 
     config: Any
-    """The class of its configuration."""
+    """Its configuration class."""
     differs: str
     reference: str
     bound: str
-    """Whether what it is trained on bounds the likelihood."""
+    """Whether the training objective bounds the likelihood."""
     cost: str
-    """Network passes per training step, and how much of a pass is charged."""
+    """Network passes per training step, and which tokens of a pass have a loss."""
 
 
 BASELINES: dict[str, Baseline] = {
     "ar": Baseline(
-        ARConfig, "left to right, nothing hidden", "Radford et al., 2019", "exact", "1 pass, every token charged"
+        ARConfig, "left to right, nothing masked", "Radford et al., 2019", "exact", "1 pass, loss on every token"
     ),
     "ao-arm": Baseline(
         AOARMConfig, "a random order instead of a time", "Hoogeboom et al., 2022", "bound; exact per order", "1 pass"
     ),
-    "sedd": Baseline(
-        SEDDConfig, "scores that need not sum up rightly", "Lou et al., 2024", "bound, above MD4's", "1 pass"
-    ),
+    "sedd": Baseline(SEDDConfig, "scores with unconstrained sum", "Lou et al., 2024", "bound, above MD4's", "1 pass"),
     "campbell": Baseline(
-        CampbellConfig, "one random jump instead of all", "Campbell et al., 2022", "bound", "1 pass, one token charged"
+        CampbellConfig, "one random jump instead of all", "Campbell et al., 2022", "bound", "1 pass, loss on one token"
     ),
-    "maskgit": Baseline(MaskGITConfig, "all hidden tokens weigh the same", "Chang et al., 2022", "no bound", "1 pass"),
+    "maskgit": Baseline(
+        MaskGITConfig, "equal weight for all masked tokens", "Chang et al., 2022", "not a bound", "1 pass"
+    ),
     "d3pm": Baseline(
-        D3PMConfig, "T steps, and some plain cross-entropy", "Austin et al., 2021", "bound if λ = 0", "1 pass"
+        D3PMConfig, "T steps, plus some plain cross-entropy", "Austin et al., 2021", "bound if λ = 0", "1 pass"
     ),
     "sundae": Baseline(
-        SUNDAEConfig, "mends its own completions too", "Savinov et al., 2022", "bound, and a term more", "2 passes"
+        SUNDAEConfig,
+        "also corrects its own completions",
+        "Savinov et al., 2022",
+        "bound plus an extra term",
+        "2 passes",
     ),
     "block": Baseline(
         BlockConfig,
@@ -56,7 +60,7 @@ BASELINES: dict[str, Baseline] = {
         "1 pass, twice as long",
     ),
     "multinomial": Baseline(
-        MultinomialConfig, "wrong tokens instead of masks", "Austin et al., Hoogeboom et al., 2021", "bound", "1 pass"
+        MultinomialConfig, "random tokens instead of masks", "Austin et al., Hoogeboom et al., 2021", "bound", "1 pass"
     ),
 }
-"""By the name that `--method` takes."""
+"""The baselines by the name that `--method` accepts."""

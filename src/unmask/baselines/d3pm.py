@@ -13,7 +13,7 @@ from ..training import EstimatorMethod, Needs
 
 @dataclass(frozen=True)
 class Auxiliary(EstimatorWrapper):
-    """Another estimator's draws, every hidden token charged λ more; the bound where λ = 0."""
+    """Draws of another estimator, with the weight of every masked token increased by λ; the bound if λ = 0."""
 
     factor: float
 
@@ -24,19 +24,19 @@ class Auxiliary(EstimatorWrapper):
 
 @dataclass(frozen=True)
 class D3PMConfig(Needs):
-    """D3PM, absorbing: T steps on the uniform grid, each token masked by 1/(T − t + 1) in a step."""
+    """Absorbing D3PM: T steps on the uniform grid, each masking a token with probability 1/(T − t + 1)."""
 
     needs_time: ClassVar[bool] = True
     num_steps: int = 1000
-    """T."""
+    """Number of diffusion steps T."""
     auxiliary: float = 0.001
-    """λ of the cross-entropy that is added; 0: the bound alone."""
+    """Weight λ of the auxiliary cross-entropy; 0 for the bound alone."""
 
     def __post_init__(self) -> None:
         require(self.num_steps >= 1, "too few steps", got=self.num_steps, allowed=">= 1", do="use 1000")
         require(self.auxiliary >= 0, "λ is negative", got=self.auxiliary, allowed=">= 0", do="use 0.001")
 
     def build(self, network: Network) -> EstimatorMethod:
-        """The method around a network."""
+        """Build the method for a network."""
         bound = Steps(Process(Linear(), network.vocab_size), uniform_grid(self.num_steps))
         return EstimatorMethod(network, Auxiliary(bound, self.auxiliary), bound)

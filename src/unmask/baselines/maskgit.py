@@ -1,8 +1,8 @@
-"""MaskGIT's training (Chang et al., 2022): masked tokens on the cosine schedule, each charged alike.
+"""MaskGIT's training (Chang et al., 2022): the cosine schedule, with equal weight for all masked tokens.
 
     L = E_u Σ_{n masked} −log μ_n,   a token masked with probability cos(π u / 2)
 
-is no bound: of independent uniform tokens it costs N·(2/π)·log V, less than their entropy.
+is not a bound: for independent uniform tokens it is N·(2/π)·log V, less than their entropy.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from ..training import EstimatorMethod, Needs
 
 @dataclass(frozen=True)
 class Unweighted(EstimatorWrapper):
-    """Another estimator's masks, every hidden token charged once; not a bound."""
+    """Masks of another estimator, with weight 1 for every masked token; not a bound."""
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         draw = super().draw(x_0, streams, valid=valid, strata=strata)
@@ -27,10 +27,10 @@ class Unweighted(EstimatorWrapper):
 
 @dataclass(frozen=True)
 class MaskGITConfig(Needs):
-    """MaskGIT: every masked token charged alike, on the cosine schedule; measured by the bound all the same."""
+    """MaskGIT: equal weight for all masked tokens, on the cosine schedule; still measured by the bound."""
 
     def build(self, network: Network) -> EstimatorMethod:
-        """The method around a network."""
+        """Build the method for a network."""
         process = Process(Cosine(), network.vocab_size)
         training = Unweighted(ContinuousTime(process, lattice))
         return EstimatorMethod(network, training)

@@ -1,7 +1,7 @@
-"""Unrolled denoising (SUNDAE, Savinov et al., 2022), with masks: the network also mends what it has written itself.
+"""Unrolled denoising (SUNDAE, Savinov et al., 2022), with masks: the network also corrects its own output.
 
-To MD4's bound is added Σ_n −log μ_n(x_0 | x̃): in x̃ the hidden tokens are drawn from the network's own predictions, so
-that it learns which of its tokens are wrong. No bound; the model is measured by MD4's all the same.
+The term Σ_n −log μ_n(x_0 | x̃) is added to MD4's bound: in x̃ the masked tokens are drawn from the network's own
+predictions, so that it learns which of its tokens are wrong. Not a bound; the model is still measured by MD4's bound.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from .autoregressive import ChainRule
 
 @dataclass(frozen=True)
 class SUNDAEConfig(Needs):
-    """SUNDAE-style: after the masked tokens, all tokens of the network's own completion."""
+    """SUNDAE-style: a loss on the masked tokens, then on all tokens of the network's own completion."""
 
     def build(self, network: Network) -> "SUNDAE":
-        """The method around a network."""
+        """Build the method for a network."""
         return SUNDAE(network)
 
 
 class SUNDAE(EstimatorMethod):
-    """Two passes: one over masks, one over what the first has written there."""
+    """Two passes: one over the masked sequence, one over the completion drawn from the first."""
 
     def __init__(self, network: Network):
         process = Process(Linear(), network.vocab_size)
@@ -54,7 +54,7 @@ class SUNDAE(EstimatorMethod):
 
     @torch.no_grad()
     def _tokens(self, features: Tensor, u: Tensor) -> Tensor:
-        """EstimatorMethod from the network's predictions [M]."""
+        """Tokens drawn from the network's predictions [M]."""
         size = chunk_size(self.network.vocab_size)
         parts = zip(features.split(size), u.split(size), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([inverse_cdf(self.network.head(part), own) for part, own in parts])

@@ -1,6 +1,6 @@
 """D3PM with uniform noise, or multinomial diffusion (Austin et al., 2021; Hoogeboom et al., 2021): no masks.
 
-The bound of T steps: Σ_t KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) at every position, the last step being −log p(x_0 | x_t).
+The bound of T steps: Σ_t KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) at every position; the last step is −log p(x_0 | x_t).
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from ..training import Needs, OwnBound
 
 @dataclass(frozen=True)
 class NoisyDraw(Draw):
-    """A draw of tokens of which some are wrong; `mask` says what is charged, which is everything."""
+    """A draw of noisy tokens; `mask` marks the positions with a loss, which are all valid ones."""
 
     x_t: Tensor = field(kw_only=True)
     s: Tensor = field(kw_only=True)
@@ -33,7 +33,7 @@ class NoisyDraw(Draw):
 
 @dataclass(frozen=True)
 class UniformSteps(Estimator):
-    """One step of the grid per row, weight T; the grid goes from all noise to none."""
+    """One step of the grid per row, with weight T; the grid runs from pure noise to no noise."""
 
     process: Process
     grid: Tensor
@@ -56,11 +56,11 @@ class UniformSteps(Estimator):
     def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
         """The noisy tokens."""
         del x_0
-        noisy: Tensor = draw.x_t  # type: ignore[attr-defined]  # it was drawn here
+        noisy: Tensor = draw.x_t  # type: ignore[attr-defined]  # drawn by this class
         return noisy
 
     def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
-        """KL of the true step and the model's, at each position [R]."""
+        """KL of the true step from the model's, at each position [R]."""
         schedule, x_t = self.process.schedule, self.network_input(positions.target, draw).flatten()[positions.index]
         s: Tensor = draw.s  # type: ignore[attr-defined]
         alphas = schedule.alpha(s)[positions.sequence], schedule.alpha(draw.t)[positions.sequence]
@@ -70,22 +70,22 @@ class UniformSteps(Estimator):
 
 @dataclass(frozen=True)
 class MultinomialConfig(Needs):
-    """D3PM with uniform noise: wrong tokens instead of masks, T steps; linear schedule."""
+    """D3PM with uniform noise: random tokens instead of masks, T steps; linear schedule."""
 
     needs_time: ClassVar[bool] = True
     num_steps: int = 1000
-    """T."""
+    """Number of diffusion steps T."""
 
     def __post_init__(self) -> None:
         require(self.num_steps >= 1, "too few steps", got=self.num_steps, allowed=">= 1", do="use 1000")
 
     def build(self, network: Network) -> "Multinomial":
-        """The method around a network."""
+        """Build the method for a network."""
         return Multinomial(network, self)
 
 
 class Multinomial(OwnBound):
-    """Every token predicted from a sequence in which some are wrong."""
+    """Predicts every token from a sequence in which some tokens are random."""
 
     family = UNIFORM
 
@@ -94,6 +94,6 @@ class Multinomial(OwnBound):
         super().__init__(network, bound, bound, recordable=False)
 
     def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
-        """Of the steps of its training, or of others."""
+        """The bound of the steps it was trained with, or of the given ones."""
         own = super().bound(name, fit=fit)
         return own if steps is None else UniformSteps(own.process, time_grid(steps))

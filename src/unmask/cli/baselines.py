@@ -1,4 +1,4 @@
-"""`unmask baselines`: the list."""
+"""`unmask baselines`: the list of methods."""
 
 from rich.console import Console
 from rich.table import Table
@@ -11,7 +11,7 @@ _COLUMNS = ("differs", "reference", "bound", "cost")
 
 
 def run(as_json: bool) -> int:
-    """Print it."""
+    """Print the list."""
     rows = [{"name": name} | {c: getattr(b, c) for c in _COLUMNS} for name, b in BASELINES.items()]
     if as_json:
         print_json(rows)

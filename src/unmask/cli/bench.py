@@ -28,7 +28,7 @@ def run(
     compare: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure, show, write, compare."""
+    """Measure, show, write and compare."""
     check_files(out)
     console = Console(quiet=as_json)
     before = _read(compare) if compare else None
@@ -52,7 +52,7 @@ def _read(path: Path) -> dict[str, Any]:
         float(document["tokens_per_s"])
         return document
     except (KeyError, TypeError, ValueError):
-        fail(f"{path} is not a result", got="another file", allowed="what --out has written", do="measure it first")
+        fail(f"{path} is not a result", got="another file", allowed="a file written by --out", do="measure it first")
 
 
 def _show(found: Bench, before: dict[str, Any] | None, console: Console) -> None:
@@ -62,12 +62,12 @@ def _show(found: Bench, before: dict[str, Any] | None, console: Console) -> None
     low, high = found.spread
     table.add_row("tokens/s, median (slowest–fastest window)", f"{found.tokens_per_s:,.0f} ({low:,.0f}–{high:,.0f})")
     table.add_row("sequences/s", f"{found.sequences_per_s:,.1f}")
-    table.add_row("first step, compilation included", f"{found.first_step_s:.1f} s")
+    table.add_row("first step, including compilation", f"{found.first_step_s:.1f} s")
     table.add_row("CPU cores kept busy", f"{found.cores:.2f}")
     if found.peak_gib is not None:
         table.add_row("peak memory (estimated)", f"{found.peak_gib:.1f} GiB ({found.estimated_gib:.1f})")
     if before is not None:
-        table.add_row("against the file", f"{found.tokens_per_s / before['tokens_per_s']:.3f}×")
+        table.add_row("relative to the file", f"{found.tokens_per_s / before['tokens_per_s']:.3f}×")
     for kind, share in sorted(found.breakdown.items(), key=lambda item: -item[1]):
         table.add_row(f"  {kind}", f"{share:.1%}")
     console.print(table)
@@ -75,7 +75,7 @@ def _show(found: Bench, before: dict[str, Any] | None, console: Console) -> None
 
 
 def roofline(found: Bench) -> str:
-    """What bounds it, in one line."""
+    """The limiting factor, in one line."""
     rate = found.tokens_per_s * found.flops_per_token / 1e12
     if found.ceiling_tflops is None or found.mfu is None:
         return f"{rate:.3f} TFLOP/s of the model's own operations"

@@ -1,4 +1,4 @@
-"""`unmask bench sample`: how fast samples come, and what a straightforward implementation needs for the same law."""
+"""`unmask bench sample`: how fast samples are drawn, beside a straightforward implementation of the same sampler."""
 
 import time
 from dataclasses import asdict
@@ -28,7 +28,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def run(command: "BenchSample") -> int:
-    """Measure, show, write."""
+    """Measure, show and write."""
     check_files(command.out)
     console = Console(quiet=command.json)
     config, plan = train.configure(command.preset, None, None, None, command.settings)
@@ -63,8 +63,8 @@ def run(command: "BenchSample") -> int:
 
 def _show(rows: list[SampleSpeed], console: Console, device: str, compared: bool) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), title=device, title_justify="left")
-    table.add_column("way")
-    for column in ("seconds", "tokens/s", "calls", "peak GiB", "times as fast")[: 5 if compared else 4]:
+    table.add_column("sampler")
+    for column in ("seconds", "tokens/s", "calls", "peak GiB", "speed-up")[: 5 if compared else 4]:
         table.add_column(column, justify="right")
     for row in rows:
         peak = "" if row.peak_gib is None else f"{row.peak_gib:.1f}"

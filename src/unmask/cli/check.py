@@ -1,4 +1,4 @@
-"""`unmask check`: how many samples of a file are right, different, and new."""
+"""`unmask check`: how many samples of a file are valid, unique and novel."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,18 +13,18 @@ from unmask.run.check import read_samples, texts_of
 from .machine import print_json
 
 _SHOWN = 3
-"""Samples that are shown because they are not right."""
+"""Number of invalid samples to show."""
 
 
 def run(path: Path, name: str, data: Path | None, as_json: bool) -> int:
-    """Check the samples; without data nothing is known to be new."""
+    """Check the samples; without data, novelty is not measured."""
     checker, samples = find_checker(name), read_samples(path)
     dataset = None if data is None else Dataset(data)
     known = () if dataset is None else texts_of(dataset.split("train"), dataset.vocabulary)
     found = validity(samples, checker.check, known, checker.form)
     shares = {"valid": found.valid, "unique": found.unique}
     shares |= {} if dataset is None else {"novel": found.novel}
-    shares = {name: share for name, share in shares.items() if share.of}  # of no valid sample none is a share
+    shares = {name: share for name, share in shares.items() if share.of}  # the rest is undefined without valid samples
     if as_json:
         print_json({name: asdict(share) | {"error": share.error} for name, share in shares.items()})
         return 0
@@ -37,9 +37,9 @@ def run(path: Path, name: str, data: Path | None, as_json: bool) -> int:
 
 
 def _table(shares: dict[str, Share]) -> Table:
-    """One row per share, each of those that the row above counts."""
+    """One row per share; each is a share of what the row above counts."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    names = iter(("samples", "valid ones", "different ones"))
+    names = iter(("samples", "valid ones", "unique ones"))
     for name, share in shares.items():
         table.add_row(name, f"{share.value:.2%} ± {share.error:.2%}", f"of {share.of:,} {next(names)}")
     return table

@@ -1,4 +1,4 @@
-"""`unmask completion`: tyro's script, for commands of one word and of two."""
+"""`unmask completion`: the script of tyro, for commands of one word and of two."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ from .main import COMMANDS
 
 
 def run(shell: str, as_json: bool) -> int:
-    """Print it."""
+    """Print the script."""
     text = script(shell)
     if as_json:
         print_json({"shell": shell, "script": text})
@@ -24,7 +24,7 @@ def run(shell: str, as_json: bool) -> int:
 
 
 def script(shell: str) -> str:
-    """What tyro writes for a shell."""
+    """The completion script that tyro generates for a shell."""
     said = io.StringIO()
     style = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes)
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
@@ -33,7 +33,7 @@ def script(shell: str) -> str:
 
 
 def _tree() -> dict[str, Callable[..., Any]]:
-    """Commands by their first word; those of two words below it."""
+    """Commands by their first word; commands of two words are nested below it."""
     nested: dict[str, dict[str, Callable[..., Any]]] = {}
     for name, command in COMMANDS.items():
         first, _, second = name.partition(" ")

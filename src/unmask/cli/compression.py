@@ -22,7 +22,7 @@ ENDING = ".unmask"
 
 
 def run_compress(name: str, file: Path, out: Path | None, steps: int, as_json: bool) -> int:
-    """Compress, and say how small it is, beside what the best of the usual ways makes of it."""
+    """Compress, and report the size beside that of xz."""
     out = _free(Path(f"{file}{ENDING}")) if out is None else out
     check_files(out)
     _check_other(file, out)
@@ -51,7 +51,7 @@ def run_compress(name: str, file: Path, out: Path | None, steps: int, as_json: b
 
 
 def run_decompress(file: Path, out: Path | None, name: str | None, as_json: bool) -> int:
-    """Decompress, and say what it was."""
+    """Decompress, and report the size."""
     out = _original(file) if out is None else out
     check_files(out)
     _check_other(file, out)
@@ -66,33 +66,33 @@ def run_decompress(file: Path, out: Path | None, name: str | None, as_json: bool
 
 
 def _original(file: Path) -> Path:
-    """The name before compression, if it is free."""
-    got, do = file.suffix or "no ending", "name one with --out"
-    require(file.suffix == ENDING, f"{file} does not say its name before", got=got, allowed=ENDING, do=do)
+    """The name before compression, if no file has it."""
+    got, do = file.suffix or "no ending", "name the output with --out"
+    require(file.suffix == ENDING, f"{file} does not end in {ENDING}", got=got, allowed=ENDING, do=do)
     return _free(file.with_suffix(""))
 
 
 def _free(out: Path) -> Path:
-    """What nobody named is not replaced."""
-    there, do = out.exists(), "name it, or another, with --out"
-    require(not there, f"{out} is there already", got="a file", allowed="a new one", do=do)
+    """A default name; an existing file is not replaced."""
+    there, do = out.exists(), "name it, or another file, with --out"
+    require(not there, f"{out} already exists", got="a file", allowed="a new file", do=do)
     return out
 
 
 def _check_other(file: Path, out: Path) -> None:
-    """Nothing is written over what is read: only the same machine can undo this, and perhaps not for ever."""
+    """Do not overwrite the input: only the same machine can undo this, and perhaps not for ever."""
     same = out.exists() and file.exists() and out.samefile(file)
-    require(not same, "this would replace the file itself", got=out, allowed="another name", do="change --out")
+    require(not same, "the output would replace the input", got=out, allowed="another name", do="change --out")
 
 
 def _here(name: str) -> str:
-    """The model that a file names, if this machine has it: a file does not decide what is fetched."""
-    do = "name it with --model: a model of the hub, or where it is by now"
+    """The model that a file names, if it is on this machine: a file must not decide what is downloaded."""
+    do = "name it with --model: its present path, or a model of the hub"
     here = name in shipped()
     if not name.startswith((PREFIX, "\\\\", "//")):  # the hub, or another machine's disk
-        with suppress(OSError, ValueError):  # no name of a folder at all
+        with suppress(OSError, ValueError):  # cannot be a folder name
             here = here or Path(name).is_dir()
-    require(here, "the model that this file names is not here", got=repr(name[:80]), allowed="a model here", do=do)
+    require(here, "the model of this file was not found", got=repr(name[:80]), allowed="a model on this machine", do=do)
     return name
 
 

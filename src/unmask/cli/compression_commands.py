@@ -1,4 +1,4 @@
-"""The commands that make text small by a model: compress, decompress."""
+"""The commands that compress text with a model: compress, decompress."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +11,23 @@ from .flags import MODEL, optional
 
 @dataclass(frozen=True)
 class Compress:
-    """Make a text small by a model that knows its kind, without loss.
+    """Compress a text file losslessly, using a model of similar text.
 
-    What is written is as long as the model's bound says, with 32 steps one or two per cent longer, and a header of 200
-    bytes. Reading it needs the same model, and a machine that computes to the last bit as this one does; what would
-    come out differently is refused. Examples:
+    The compressed size is what the model's bound says, one or two per cent more with 32 steps, plus a header of 200
+    bytes. Decompressing needs the same model, and a machine that reproduces the computation to the last bit; a text
+    that would come out differently is refused. Examples:
       unmask compress demo book.txt
       unmask compress runs/shakespeare play.txt --steps 128 --out play.small
     """
 
     model: MODEL
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model: of running text."""
+    """A model of running text: folder of a run or an exported model, hub:OWNER/NAME, or a shipped model's name."""
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
-    """A text."""
+    """Text file to compress."""
     out: Annotated[Path | None, optional("FILE")] = None
-    """Where to write. Default: FILE.unmask, which must not be there yet."""
+    """Output file. Default: FILE.unmask, which must not exist yet."""
     steps: int = 32
-    """Network calls for each window of the text: more take longer and make it smaller."""
+    """Network calls for each window of the text; more take longer and compress better."""
     json: bool = False
     """Print the sizes as JSON and nothing else."""
 
@@ -40,19 +40,19 @@ class Compress:
 
 @dataclass(frozen=True)
 class Decompress:
-    """Get back a text that unmask compress made small.
+    """Restore a text file that unmask compress has compressed.
 
-    Byte for byte, or not at all. Examples:
+    The text is restored byte for byte, or not at all. Examples:
       unmask decompress book.txt.unmask
       unmask decompress play.small --model runs/shakespeare --out again.txt
     """
 
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
-    """What unmask compress wrote."""
+    """File written by unmask compress."""
     out: Annotated[Path | None, optional("FILE")] = None
-    """Where to write. Default: FILE without .unmask, which must not be there yet."""
+    """Output file. Default: FILE without .unmask, which must not exist yet."""
     model: Annotated[str | None, optional("MODEL")] = None
-    """The model, where it has another name or place by now. Default: as it was called then."""
+    """The model, if its name or location has changed. Default: the name it had when the file was compressed."""
     json: bool = False
     """Print the sizes as JSON and nothing else."""
 

@@ -27,19 +27,19 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def vocabulary_of(name: str | None) -> str | None:
-    """The file of a model's vocabulary where a model is named, else the name itself."""
+    """The vocabulary file of a model if a model is named, else the name itself."""
     if name is None:
         return None
-    folder = os.path.isfile(os.path.join(name, CONFIG))  # pathlib fails for an alphabet too long to be a name
+    folder = os.path.isfile(os.path.join(name, CONFIG))  # pathlib fails on an alphabet too long for a file name
     if not (name in shipped() or name.startswith(PREFIX) or folder):
         return name
     return str(find_model(name).folder / VOCABULARY)
 
 
 def run_prepare(plan: Plan, out: Path, workers: int | None, as_json: bool) -> None:
-    """Prepare with a progress bar; say what came out, or how to go on if stopped."""
+    """Prepare with a progress bar; show the result, or how to resume if stopped."""
     good = workers is None or workers >= 1
-    require(good, "there are no workers", got=workers, allowed=">= 1", do="leave it out to use all cores")
+    require(good, "workers is not positive", got=workers, allowed=">= 1", do="leave it out to use all cores")
     prepare_with_bar(plan, out, workers, Console(quiet=as_json))
     show_info(out, examples=2, as_json=as_json)
 
@@ -56,7 +56,7 @@ def prepare_with_bar(plan: Plan, out: Path, workers: int | None, console: Consol
 
 def show_info(folder: Path, examples: int, as_json: bool) -> None:
     """A table of the splits, a histogram of lengths where rows differ, and a few examples."""
-    require(examples >= 0, "the number of examples is negative", got=examples, allowed=">= 0", do="ask for some or 0")
+    require(examples >= 0, "the number of examples is negative", got=examples, allowed=">= 0", do="use 0 for none")
     dataset = Dataset(folder)
     manifest = dataset.manifest
     if as_json:
@@ -75,7 +75,7 @@ def show_info(folder: Path, examples: int, as_json: bool) -> None:
         console.print(f"too short to train on: prepare it in another folder with a --length of at most {most:,}")
         return
     _, note = held_out(dataset)
-    if note is not None and "valid" in dataset.splits:  # there, and shorter than a sequence
+    if note is not None and "valid" in dataset.splits:  # it exists, but is shorter than a sequence
         console.print(note, highlight=False, soft_wrap=True)
     first = dataset.split(dataset.splits[0])
     if manifest.rows and not np.all(first.lengths == first.length):
@@ -131,7 +131,7 @@ def _example(dataset: Dataset, split: Split, row: int) -> str:
 
 
 def _picture(pixels: NDArray[Any], width: int = 32) -> str:
-    """A small image in characters, two columns for each pixel."""
+    """A small image as text, two columns for each pixel."""
     grey = pixels.mean(-1) if pixels.ndim == 3 else pixels
     step = max(1, grey.shape[1] // width)
     return "\n".join("".join(_BLOCKS[int(v) * 8 // 255] * 2 for v in line) for line in grey[::step, ::step])

@@ -13,42 +13,41 @@ from .flags import optional
 class Prepare:
     """Turn any discrete data into token shards.
 
-    Text, tables, FASTA, lines, arrays, images, known data sets; what is stopped or killed goes on by the same
-    command. Examples:
+    It reads text, tables, FASTA, lines, arrays, images and known data sets. If interrupted, run the same command again
+    to resume. Examples:
       unmask data prepare book.txt --out data/book
       unmask data prepare molecules.csv --column SMILES --out data/molecules
       unmask data prepare text8 --out data/text8
     """
 
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
-    """A path, a folder, a pattern, hub:ID, or text8, mnist, cifar10, moses, shakespeare, openwebtext,
-    fineweb-edu."""
+    """A path, a folder, a pattern, hub:ID, text8, mnist, cifar10, moses, shakespeare, openwebtext or fineweb-edu."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """A new folder for the prepared data."""
+    """New folder for the prepared data."""
     kind: Annotated[str | None, optional("NAME")] = None
-    """text, lines, fasta, jsonl, csv, parquet, array, images, mnist, cifar10, imagenet64 or text8; else guessed."""
+    """text, lines, fasta, jsonl, csv, parquet, array, images, mnist, cifar10, imagenet64 or text8. Default: guessed."""
     column: Annotated[str | None, optional("NAME")] = None
-    """The field, column or array that holds the data."""
+    """Field, column or array that holds the data."""
     label_column: Annotated[str | None, optional("NAME")] = None
-    """The field, column or array that holds the class."""
+    """Field, column or array that holds the class label."""
     vocabulary: Annotated[str | None, optional("NAME")] = None
     """characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, a tokenizer.json, or a model's."""
     length: Annotated[int | None, optional("N")] = None
-    """Tokens per row; longer documents are left out of rows. Default: the longest, or 256 for packed text."""
+    """Tokens per row; longer documents do not become rows. Default: the longest document, or 256 for packed text."""
     layout: Annotated[Literal["packed", "rows"] | None, optional("{packed,rows}")] = None
-    """Documents packed end to end, or one per row; the source decides if left out."""
+    """packed joins documents end to end, rows has one per row. Default: depends on the source."""
     valid: Annotated[float | None, optional("SHARE")] = None
-    """Share held out for validation. Default: 0.05, or none where the source has splits of its own."""
+    """Share held out for validation. Default: 0.05, or none if the source has its own splits."""
     test: Annotated[float | None, optional("SHARE")] = None
-    """Share held out for testing. Default: 0.05, or none where the source has splits of its own."""
+    """Share held out for testing. Default: 0.05, or none if the source has its own splits."""
     image_size: Annotated[int | None, optional("SIDE")] = None
-    """Crop images to a square and resize them to this side."""
+    """Crop images to squares and resize them to this side length."""
     grey: bool = False
-    """Read images without colour."""
+    """Read images in greyscale."""
     seed: int = 0
-    """Decides which documents are held out."""
+    """Seed that decides which documents are held out."""
     workers: Annotated[int | None, optional("N")] = None
-    """Processes; all cores if left out. The result does not depend on it."""
+    """Number of processes; the result does not depend on it. Default: all cores."""
     json: bool = False
     """Print the manifest as JSON and nothing else."""
 
@@ -81,9 +80,9 @@ class DataInfo:
     """
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """A folder made by unmask data prepare."""
+    """Folder made by unmask data prepare."""
     examples: int = 3
-    """How many rows to show."""
+    """Number of rows to show."""
     json: bool = False
     """Print the manifest as JSON and nothing else."""
 

@@ -1,4 +1,4 @@
-"""`unmask eval` and `unmask compare`: run, show, write."""
+"""`unmask eval` and `unmask compare`: run, show and write."""
 
 import time
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from .terminal import decimal
 
 
 def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
-    """Measure one model, in continuous time and with the numbers of steps that are wanted."""
+    """Measure one model, in continuous time and with the requested numbers of steps."""
     with joined(best_device()) as world:
         console = Console(quiet=as_json or not world.first)
         backwards = [_measured(model, one, console, world) for one in reversed(wanted)]
-        results = backwards[::-1]  # steps that a model cannot be measured with are refused before anything is done
+        results = backwards[::-1]  # steps first: what a model cannot be measured with is refused before any work
         if not world.first:
             return 0
         place = find_model(model).results / EVALS
@@ -45,7 +45,7 @@ def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
 
 
 def require_one_rank() -> None:
-    """Only the sequences of a split are divided among ranks."""
+    """Fail with several ranks: only the sequences of a split are divided among them."""
     ranks = from_environment().size
     require(
         ranks == 1, "only a split is divided among ranks", got=ranks, allowed="1 here", do="start it without torchrun"
@@ -53,13 +53,13 @@ def require_one_rank() -> None:
 
 
 def only_steps(steps: Sequence[int]) -> int | None:
-    """Of a text, which has one figure."""
-    require(len(steps) < 2, "too many --steps for --text", got=len(steps), allowed="0 or 1", do="ask for one at a time")
+    """The number of steps for a text, which has one result."""
+    require(len(steps) < 2, "too many --steps for --text", got=len(steps), allowed="0 or 1", do="give one at a time")
     return steps[0] if steps else None
 
 
 def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> int:
-    """Hold the likelihood between two bounds."""
+    """Bracket the likelihood between two bounds."""
     console = Console(quiet=as_json)
     with bar(console, f"{model}: {wanted.split}") as progress:
         found = order_interval(find_model(model), wanted, orders, progress)
@@ -67,17 +67,17 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
         print_json(found)
         return 0
     rows = {
-        "bound": "the bound, a mean over orders",
+        "bound": "bound, mean over orders",
         "tighter_bound": f"bound from {orders} orders together",
         "other_side": "bound from the other side",
-        "left_to_right": "exactly, from left to right",
+        "left_to_right": "exact, from left to right",
     }
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in ("bits per token", "mean", "± error"):
         table.add_column(column, justify="left" if column == "bits per token" else "right")
     for key, title in rows.items():
-        mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below nothing
-        table.add_row(title, *((f"{mean:.4f}", decimal(error, 4)) if mean > 0 else ("says nothing", "")))
+        mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below zero
+        table.add_row(title, *((f"{mean:.4f}", decimal(error, 4)) if mean > 0 else ("uninformative", "")))
     console.print(table)
     console.print(f"wrote {find_model(model).results / EVALS / found['name']}.json", highlight=False, soft_wrap=True)
     return 0
@@ -101,12 +101,12 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, draws: 
         highlight=False,
         soft_wrap=True,
     )
-    console.print(f"kept in {path}", highlight=False, soft_wrap=True)
+    console.print(f"saved in {path}", highlight=False, soft_wrap=True)
     return 0
 
 
 def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -> int:
-    """Measure two models alike and take the difference."""
+    """Measure two models in the same way and take the difference."""
     console = Console(quiet=as_json)
     own = [find_model(model).own_data for model in (first, second)]
     if wanted.data is None and None in own:  # an exported model is measured on the data of the other
@@ -127,12 +127,12 @@ def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -
 
 
 def verdict(difference: Difference, first: str, second: str) -> str:
-    """In one line; a claim only where the interval does not hold zero."""
-    apart = f"on their own: ± {difference.unpaired_error:.4f}"
+    """The result in one line; a model is called better only if the interval excludes zero."""
+    apart = f"unpaired: ± {difference.unpaired_error:.4f}"
     size = f"{difference.mean:+.4f} ± {difference.error:.4f} bits per token ({apart})"
-    if abs(difference.mean) > student95(difference.freedom) * difference.error:  # false where one sequence has no error
+    if abs(difference.mean) > student95(difference.freedom) * difference.error:  # false if one sequence has no error
         return f"difference {size}: {second if difference.mean > 0 else first} is better"
-    return f"difference {size}: not told apart"
+    return f"difference {size}: not significant"
 
 
 def _measured(model: str, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:

@@ -19,34 +19,33 @@ Detokeniser = Literal["none", "wikitext", "ptb", "lm1b", "lambada", "papers"]
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationFlags:
-    """What eval and compare have in common."""
+    """Options that eval and compare share."""
 
     split: str = "test"
-    """train, valid or test."""
+    """Split to measure: train, valid or test."""
     data: Annotated[Path | None, optional("DIR")] = None
-    """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
+    """Folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     sequences: Annotated[int | None, optional("N")] = None
-    """Only N, spread evenly over the split; their figures are kept beside those of all."""
+    """Measure only N sequences, spread evenly over the split; the result is kept beside that of the whole split."""
     estimator: Literal["exact-k", "controlled", "paper"] = "exact-k"
-    """How masks are drawn: stratified exact-k, the same with a control variate fitted on training data (fewer calls
-    for many draws), or the paper's way, which needs many more."""
+    """How to draw masks: exact-k (stratified), controlled (plus a control variate), paper (needs many more draws)."""
     draws: Annotated[int | None, optional("N")] = None
-    """Evaluations of a sequence spread over the time axis together. Default: 4, and 16 for --choices."""
+    """Masks per sequence in each repeat, spread over the time axis. Default: 4, or 16 with --choices."""
     repeats: int = 4
-    """Independent groups of them, for the error."""
+    """Independent groups of draws, from which the error is estimated."""
     target_error: Annotated[float | None, optional("BITS")] = None
-    """Choose the repeats for this Monte-Carlo error in bits per token."""
+    """Choose the number of repeats that reaches this Monte Carlo error, in bits per token."""
     grid: Literal["uniform", "cosine"] = "uniform"
-    """Of the steps, where --steps are given."""
+    """Time grid of the sampler; used with --steps only."""
     raw: bool = False
-    """The plain weights instead of their average."""
+    """Use the raw weights instead of their moving average."""
     seed: int = 0
-    """Of the masks."""
+    """Seed for drawing the masks."""
     json: bool = False
-    """Print the figures as JSON and nothing else."""
+    """Print the results as JSON and nothing else."""
 
     def evaluation(self, steps: int | None = None) -> "Evaluation":
-        """As the library wants it."""
+        """The settings as the library takes them."""
         from unmask.run.evaluate import Evaluation
 
         given = {} if self.draws is None else {"draws": self.draws}
@@ -72,14 +71,16 @@ _USES = {
     "orders": ("split", "data"),
     None: ("split", "data", "estimator", "draws", "repeats", "target_error", "steps", "grid"),
 }
-"""What is measured, and the flags that it has a use for."""
+"""What is measured, and the options that it uses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Eval(EvaluationFlags):
     """Measure the likelihood of held-out data, with error bars.
 
-    In bits per token, character and byte, and as perplexity. Stopped, the same command goes on. Examples:
+    The result is in bits per token, character and byte, and as perplexity. If interrupted, run the same command again
+    to resume. Sets for --text: lambada, wikitext2, ptb, wikitext103, lm1b, ag_news, arxiv, pubmed. The estimator named
+    controlled fits a control variate on training data: fewer calls for many draws. Examples:
       unmask eval runs/shakespeare
       unmask eval runs/shakespeare --split valid --target-error 0.005
       unmask eval runs/shakespeare --steps 100 1000 10000
@@ -92,25 +93,23 @@ class Eval(EvaluationFlags):
     """
 
     model: MODEL
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
-    steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = ()
-    """The bounds of samplers with so many steps, beside that in continuous time; with --text that of one of them."""
+    """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …", help_behavior_hint="")] = ()
+    """Also measure the bounds of samplers with these numbers of steps; with --text, one number, and only its bound."""
     orders: Annotated[int | None, optional("K")] = None
-    """Hold the likelihood between two bounds from K random orders; a network call for each token and order."""
+    """Bracket the likelihood between two bounds from K random orders; takes one network call per token and order."""
     text: Annotated[str | None, optional("FILE|NAME|all")] = None
-    """A text the model was not trained on, measured by a named protocol: a file (lines, or JSON lines or Parquet with
-    "text"), one of lambada, wikitext2, ptb, wikitext103, lm1b, ag_news, arxiv, pubmed, or all of these."""
+    """Measure a text that was not trained on: a file (lines, or JSON lines or Parquet with "text"), a set, or all."""
     sets: Annotated[Path | None, optional("DIR")] = None
-    """Where files of these sets lie: NAME.txt, NAME.jsonl (or .gz, .xz) or NAME.parquet. Others come from the hub."""
+    """Folder with files of the sets: NAME.txt, NAME.jsonl (or .gz, .xz) or NAME.parquet. Others come from the hub."""
     protocol: Literal["sedd", "mdlm", "md4"] = "sedd"
-    """How rows of that text become sequences."""
+    """How rows of --text are cut into sequences: as in the papers on SEDD, MDLM or MD4."""
     detokeniser: Annotated[Detokeniser | None, optional("NAME")] = None
-    """How its rows become plain text first: none, wikitext, ptb, lm1b, lambada or papers. Default: a set's own, none
-    for files."""
+    """How --text becomes plain text: none, wikitext, ptb, lm1b, lambada, papers. Default: the set's; none for files."""
     choices: Annotated[Path | None, optional("FILE")] = None
-    """Multiple choice: JSON lines of question, choices, answer, or HellaSwag's own."""
+    """Answer multiple-choice questions: JSON lines of question, choices, answer, or HellaSwag's format."""
     whole: bool = False
-    """Score question and ending together, as the paper does, instead of the ending alone."""
+    """With --choices: score question and ending together, as the paper does, instead of the ending alone."""
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
@@ -130,36 +129,36 @@ class Eval(EvaluationFlags):
         return evaluate.run(self.model, [self.evaluation(steps) for steps in (None, *self.steps)], self.json)
 
     def _require_used(self) -> None:
-        """A flag that would be ignored is refused."""
+        """Refuse options that would be ignored."""
         what = next((name for name in _USES if name and getattr(self, name) is not None), None)
         given = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         extra = ", ".join(flag(name) for name in given if name not in (*_ALWAYS, *_USES[what], what))
         title, allowed = (flag(what) if what else "a split"), ", ".join(map(flag, _USES[what]))
-        require(not extra, f"{title} has no use for this", got=extra, allowed=allowed, do="leave it out")
+        require(not extra, f"{title} does not use this", got=extra, allowed=allowed, do="leave it out")
         _require_steps(self.grid, bool(self.steps))
 
 
 def _require_steps(grid: str, steps: bool) -> None:
-    """Continuous time has no grid."""
+    """Refuse a grid for continuous time, which has none."""
     fine = steps or grid == EvaluationFlags.grid
-    require(fine, "--grid has no use without --steps", got=grid, allowed="none", do="add --steps, or leave it out")
+    require(fine, "--grid has no effect without --steps", got=grid, allowed="none", do="add --steps, or leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(EvaluationFlags):
     """Compare two models on the same sequences and masks.
 
-    The difference comes with its error, which is smaller than those of the two.
+    The difference is reported with its own error, which is smaller than those of the two models.
 
     Example: unmask compare runs/md4 runs/genmd4 --split test
     """
 
     first: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL_A")]
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     second: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL_B")]
-    """Another one."""
+    """The model to compare it with."""
     steps: Annotated[int | None, optional("T")] = None
-    """The bounds of a sampler with T steps. Default: continuous time."""
+    """Compare the bounds of a sampler with T steps. Default: continuous time."""
 
     def run(self) -> int:
         _require_steps(self.grid, self.steps is not None)
@@ -170,27 +169,27 @@ class Compare(EvaluationFlags):
 
 @dataclass(frozen=True)
 class Score:
-    """Show how surprising each token of a text is, as colours.
+    """Colour each token of a text by how surprising it is.
 
-    Bits from the bound, so that they sum to the text's. Examples:
+    The bits of the tokens come from the bound, so they sum to the bound of the whole text. Examples:
       unmask score demo "The captain looked at the banana."
       unmask score demo letter.txt --html letter.html
     """
 
     model: MODEL
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT|FILE")]
-    """The text itself, or a file with it."""
+    """The text itself, or a text file."""
     draws: int = 16
-    """Evaluations spread over the time axis together."""
+    """Masks drawn in each repeat, spread over the time axis."""
     repeats: int = 4
-    """Independent groups of them."""
+    """Independent groups of draws, from which the error is estimated."""
     seed: int = 0
-    """Of the masks."""
+    """Seed for drawing the masks."""
     html: Annotated[Path | None, optional("FILE")] = None
-    """Write the heat-map as a page."""
+    """Write the heat map to an HTML page."""
     json: bool = False
-    """Print the figures as JSON and nothing else."""
+    """Print the results as JSON and nothing else."""
 
     def run(self) -> int:
         from . import score
@@ -200,11 +199,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Draw quality against network calls, for many samplers.
+    """Plot sample quality against network calls, for many samplers.
 
-    Samplers × steps × temperatures are judged alike, with real data beside them. Text is judged by its variety, by a
-    3-gram model of the training data and, with --judge, by generative perplexity and MAUVE; pictures by the distance
-    of their features; anything by a checker. Stopped, the same command goes on. Examples:
+    Every combination of sampler, steps and temperature is measured in the same way, with real data for comparison.
+    Text is measured by its variety, by a 3-gram model of the training data and, with --judge, by generative perplexity
+    and MAUVE; images by the distance between features; any data by a checker. If interrupted, run the same command
+    again to resume. Examples:
       unmask frontier runs/book --samplers ancestral confidence --steps 8 32 128 -n 32
       unmask frontier runs/gpt2 --temperatures 0.8 0.9 1.0 --judge gpt2-large
       unmask frontier runs/cifar --features inception:weights-inception-2015-12-05-6726825d.pth -n 5000
@@ -212,33 +212,33 @@ class Frontier:
     """
 
     model: MODEL
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     samplers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME …")] = ("ancestral",)
-    """See unmask samplers; options after a colon (first-hitting:tokens_per_call=4); all: every one that fits."""
+    """Names from unmask samplers, options after a colon (first-hitting:tokens_per_call=4); all: every one that fits."""
     steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="T …")] = (8, 16, 32, 64, 128)
-    """For samplers that walk along a grid."""
+    """Numbers of steps, for samplers that use a time grid."""
     temperatures: Annotated[tuple[float, ...], tyro.conf.arg(metavar="X …")] = (1.0,)
-    """Below 1: more likely tokens, less variety."""
+    """Sampling temperatures; below 1: more likely tokens, less variety."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 64
-    """Samples of each."""
+    """Samples for each combination."""
     split: str = "test"
-    """Real data to compare with: train, valid or test."""
+    """Split of real data to compare with: train, valid or test."""
     data: Annotated[Path | None, optional("DIR")] = None
-    """A folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
+    """Folder of prepared data with the model's vocabulary. Default: the run's own; an exported model has none."""
     judge: Annotated[str | None, optional("MODEL")] = None
-    """A causal language model of Hugging Face, a folder or an id; or a run with --method ar and the same tokens."""
+    """Judge text by a causal Hugging Face model (a folder or an id), or a run with --method ar and the same tokens."""
     features: str = "pixels"
-    """Of pictures: pixels, inception:FILE (then the distance is FID), or MODULE:FUNCTION."""
+    """Features of images to compare: pixels, inception:FILE (the distance is then FID), or MODULE:FUNCTION."""
     checker: Annotated[str | None, optional("NAME")] = None
-    """brackets, sudoku or smiles."""
+    """Check samples for validity: brackets, sudoku or smiles."""
     seed: int = 0
-    """Sample i depends on the seed and i only."""
+    """Random seed; sample i depends only on the seed and i."""
     batch_size: int = 64
-    """Samples at once."""
+    """Samples drawn at once."""
     out: Annotated[Path | None, optional("DIR")] = None
-    """Where to write. Default: RUN/frontier, or results/MODEL/frontier for a model that is not a run."""
+    """Output folder. Default: RUN/frontier, or results/MODEL/frontier for a model that is not a run."""
     json: bool = False
-    """Print the figures as JSON and nothing else."""
+    """Print the results as JSON and nothing else."""
 
     def run(self) -> int:
         from unmask.run.frontier import Frontier as Wanted
@@ -253,20 +253,20 @@ class Frontier:
 
 @dataclass(frozen=True)
 class Check:
-    """Count the samples of a file that are right, different, and new.
+    """Count the samples in a file that are valid, unique and novel.
 
-    Each share comes with its binomial error. The model is not needed, so samples can be drawn on one machine and
+    Each share is reported with its binomial error. The model is not needed, so samples can be drawn on one machine and
     checked on another. Examples:
       unmask sample runs/molecules -n 10000 --out samples.json
       unmask check samples.json --checker smiles --data data/molecules
     """
 
     samples: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
-    """A .json that unmask sample wrote, or any file with one sample per line."""
+    """A .json file written by unmask sample, or any file with one sample per line."""
     checker: str
-    """brackets, sudoku or smiles."""
+    """What to check: brackets, sudoku or smiles."""
     data: Annotated[Path | None, optional("DIR")] = None
-    """A folder of prepared data: what is not in its training split is new."""
+    """Folder of prepared data; samples that are not in its training split count as novel."""
     json: bool = False
     """Print the shares as JSON and nothing else."""
 

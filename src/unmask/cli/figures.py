@@ -1,4 +1,4 @@
-"""Pictures of schedules, grids and runs. matplotlib is an extra and is imported only when one is drawn."""
+"""Plots of schedules, grids and runs. matplotlib is an extra and is imported only when a plot is drawn."""
 
 import warnings
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ SCHEDULES: dict[str, Schedule] = {
     "cosine": Cosine(),
 }
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Told apart by people who do not see all colours (Okabe and Ito)."""
+"""A palette that is safe for colour-blind readers (Okabe and Ito)."""
 _STYLES = ("-", "--", ":", "-.")
-"""Lines that fall together are told apart by these."""
+"""Line styles, which distinguish lines that coincide."""
 _MOST_BARS = 40
-"""Tokens of a chart; of a larger vocabulary the two ends are shown."""
+"""Maximum number of tokens in a chart; of a larger vocabulary the two ends are shown."""
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,26 @@ class Curve:
 
 @dataclass(frozen=True)
 class Line:
-    """A schedule by name; one of several tokens gives a band between its extremes around their mean."""
+    """A named schedule; one per token gives a band between the extremes, around the mean."""
 
     name: str
     schedule: Schedule
 
 
 def picture(width: float, height: float) -> Any:
-    """An empty one, in the colours of ours."""
-    extra("matplotlib", "plot", "a picture")
+    """An empty figure."""
+    extra("matplotlib", "plot", "a plot")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Any, path: Path) -> Path:
-    """By the ending of its name, whole or not at all."""
+    """Write the figure in the format of the file suffix, atomically."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     with atomic_write(path) as file, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # of a symbol that no font here has
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a symbol that no installed font has
         figure.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=150)
     return path
 
@@ -82,7 +82,7 @@ def plot_schedules(path: Path, lines: Sequence[Line]) -> Path:
 
 
 def revealed_per_step(schedule: Schedule, grid_name: str, steps: int, length: int) -> list[float]:
-    """Expected tokens revealed in each step, N (α_s − α_t); with a schedule for each token, all equally frequent."""
+    """Expected tokens revealed in each step, N (α_s − α_t); with a schedule per token, all tokens count equally."""
     alpha = _at(schedule.alpha, GRIDS[grid_name](steps), schedule).mean(0)
     return [length * gain for gain in alpha.diff().tolist()]
 
@@ -102,7 +102,7 @@ def plot_revealed(path: Path, lines: Sequence[tuple[Schedule, str, str]], steps:
 
 
 def plot_losses(path: Path, curves: Sequence[Curve]) -> Path:
-    """The training loss, smoothed, and the bound of held-out data with its standard error."""
+    """The smoothed training loss, and the held-out bound with its standard error."""
     figure = picture(7.6, 4.2)
     axes = figure.add_subplot()
     for curve, colour in zip(curves, _colours(len(curves)), strict=True):
@@ -123,7 +123,7 @@ def plot_losses(path: Path, curves: Sequence[Curve]) -> Path:
 
 
 def smoothed(steps: Sequence[int], losses: Sequence[float]) -> tuple[list[float], list[float], int]:
-    """Means over windows of a fiftieth of all steps, where their middles are, and the size of a window."""
+    """Centres of windows of a fiftieth of all steps, the means over them, and the window size."""
     window = max(1, len(losses) // 50)
     kernel = np.full(window, 1 / window)
     centres, means = (np.convolve(np.asarray(x, dtype=float), kernel, "valid") for x in (steps, losses))
@@ -131,7 +131,7 @@ def smoothed(steps: Sequence[int], losses: Sequence[float]) -> tuple[list[float]
 
 
 def plot_exponents(path: Path, models: Sequence[tuple[str, Tensor, Sequence[str]]]) -> Path:
-    """The learned w of each token, sorted, a panel for each (name, w [V], symbols)."""
+    """The learned w of each token, sorted, with a panel for each (name, w [V], symbols)."""
     most = max(min(len(w), _MOST_BARS) for _, w, _ in models)
     figure = picture(max(5.0, 1.6 + 0.24 * most), 3.4 * len(models))
     for axes, (name, w, symbols) in zip(figure.subplots(len(models), 1, squeeze=False)[:, 0], models, strict=True):
@@ -146,7 +146,7 @@ def plot_exponents(path: Path, models: Sequence[tuple[str, Tensor, Sequence[str]
         axes.tick_params(axis="x", length=0)
         ends = f", the {half} largest and the {half} smallest of {len(order):,}" if len(parts) > 1 else ""
         axes.set(ylabel="w of α$_t$ = 1 − t$^w$", title=f"{name}: learned w{ends}", xlim=(-0.7, len(shown) - 0.3))
-    figure.supxlabel("token; the larger w, the later it is hidden and the earlier revealed", fontsize="medium")
+    figure.supxlabel("token; the larger w, the later it is masked and the earlier it is revealed", fontsize="medium")
     return save(figure, path)
 
 

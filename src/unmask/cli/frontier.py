@@ -36,13 +36,13 @@ from .machine import print_json
 from .progress import bar, keeping
 
 _COUNTED = 5_000_000
-"""Training tokens that the n-gram model counts."""
+"""Maximum number of training tokens that the n-gram model counts."""
 _ORDER = 3
 
 
 @dataclass(frozen=True)
 class By:
-    """What to judge samples by."""
+    """How to judge samples."""
 
     judge: str | None
     features: str
@@ -59,11 +59,11 @@ class Real:
 
 
 def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_json: bool) -> int:
-    """Sample, judge, show, write."""
+    """Sample, judge, show and write."""
     console = Console(quiet=as_json)
     place = out or find_model(name).results / "frontier"
     check_folder(place)
-    extra("matplotlib", "plot", "drawing the frontier")  # say so before the work, not after
+    extra("matplotlib", "plot", "drawing the frontier")  # fail before the work, not after
     points = measured(name, wanted, by, real, place, console)
     plot_points(points, place / "frontier.png")
     if as_json:
@@ -75,24 +75,24 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
 
 
 def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
-    """All points, by what fits the data; written to `place`, and not sampled again if they are there."""
+    """All points, judged by the metrics that fit the data; written to `place`, and not sampled again if present."""
     found = find_model(name).pinned()
     model = loaded(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
-    count, do = len(held_out), "name another"
-    require(count >= 2, f"the split {real.split} is empty", got=count, allowed=">= 2", do=do)
+    count, do = len(held_out), "choose another split"
+    require(count >= 2, f"the split {real.split} is too small", got=count, allowed=">= 2", do=do)
     data = samples_of(model, _rows(held_out, wanted.count))
     judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find_model(by.judge).pinned()
     metrics = list(_metrics(model, train, data, by, judge))
     about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
     about |= {} if real.data is None else {"data": real.data}
     about |= {} if judge is None else {"judge_checkpoint": judge.identity}
-    with keeping(f"what is measured is kept in {place}"), bar(console, "samplers") as progress:
+    with keeping(f"finished measurements are kept in {place}"), bar(console, "samplers") as progress:
         return frontier(model, wanted, metrics, data, place, about, progress)
 
 
 def _metrics(model: Model, train: Split, data: Samples, by: By, judge: ModelFolder | None) -> Iterator[SampleMetric]:
-    """Those that fit the data. judge: a model of ours; one of Hugging Face's is loaded by its name."""
+    """The metrics that fit the data. judge: a model of unmask; one of Hugging Face is loaded by its name."""
     if is_picture(model.vocabulary, model.facts.shape):
         yield distances_by(extractor(by.features), data)
         return
@@ -115,7 +115,7 @@ def _rows(split: Split, count: int) -> list[np.ndarray[Any, Any]]:
 
 
 def _show(points: list[Point], console: Console) -> None:
-    """As many figures side by side as there is room for, the others below."""
+    """Print as many columns side by side as fit, the others below."""
     columns = {
         "sampler": [
             ", ".join([point.sampler, *(f"{option} {value:g}" for option, value in point.options.items())])
@@ -137,13 +137,13 @@ _GAP = 2
 
 
 def _width(column: tuple[str, list[str]]) -> int:
-    """Titles are broken between words."""
+    """The width of a column; titles are broken between words."""
     title, cells = column
     return max(map(len, (*title.split(), *cells))) + _GAP
 
 
 def _parts(columns: dict[str, list[str]], room: int) -> Iterator[dict[str, list[str]]]:
-    """Columns one after another, so many at once as fit; at least one."""
+    """Split the columns into tables that fit, with at least one column each."""
     part: dict[str, list[str]] = {}
     for column in columns.items():
         if part and sum(map(_width, (*part.items(), column))) > room:

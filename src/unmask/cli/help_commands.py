@@ -1,4 +1,4 @@
-"""The command that helps with commands: completion."""
+"""The command for shell completion."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -10,13 +10,13 @@ import tyro
 class Completion:
     """Print a script that completes commands in your shell.
 
-    For good: add the first line to ~/.bashrc, or save the second's file on zsh's fpath. Examples:
+    To install it, add the first line to ~/.bashrc, or save the second's file in a folder on zsh's fpath. Examples:
       eval "$(unmask completion bash)"
       unmask completion zsh > ~/.zfunc/_unmask
     """
 
     shell: Annotated[tyro.conf.Positional[Literal["bash", "zsh"]], tyro.conf.arg(metavar="{bash,zsh}")]
-    """Which one."""
+    """Shell to complete commands in."""
     json: bool = False
     """Print the script as JSON and nothing else."""
 

@@ -1,4 +1,4 @@
-"""What `unmask --help` shows: the commands under headings, a line each."""
+"""What `unmask --help` shows: the commands under headings, one line each."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -7,12 +7,12 @@ WIDTH = 80
 """Columns that every terminal has."""
 _HEAD = "Masked diffusion models on any discrete data: exact, fast, in one command."
 _TAIL = """\
-unmask COMMAND --help shows its flags and examples.
-unmask --use my_parts.py COMMAND … knows samplers, networks … of yours too."""
+unmask COMMAND --help shows the options of a command, with examples.
+unmask --use my_parts.py COMMAND … also loads your own samplers, networks …"""
 
 
 def contents(groups: Mapping[str, Mapping[str, Callable[..., Any]]], shown: Collection[str]) -> str:
-    """The first line of each command's docstring, of those that are to be shown."""
+    """The table of contents: the first docstring line of each command to be shown."""
     lines = [_HEAD]
     for heading, commands in groups.items():
         rows = [f"  {name:14}{summary(command)}" for name, command in commands.items() if name in shown]

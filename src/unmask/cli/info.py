@@ -1,4 +1,4 @@
-"""`unmask info`: what a folder of ours holds, prepared data, a run or a model."""
+"""`unmask info`: what a folder holds: prepared data, a run or a model."""
 
 import shlex
 from dataclasses import asdict
@@ -25,16 +25,16 @@ Rows = dict[str, str]
 
 
 def run(target: str, examples: int, as_json: bool) -> int:
-    """Find out what it is, and say it."""
+    """Find out what the folder holds, and describe it."""
     folder = Path(target)
     if (folder / FILE).exists():
         data.show_info(folder, examples, as_json)
         return 0
     if folder.is_dir() and not (folder / CONFIG).exists() and target not in shipped():
         fail(
-            f"{folder} is nothing that unmask has made",
+            f"{folder} was not made by unmask",
             got=f"neither {FILE} (prepared data) nor {CONFIG} (a run or a model)",
-            allowed="a folder of unmask data prepare, unmask train or unmask export",
+            allowed="a folder made by unmask data prepare, unmask train or unmask export",
             do="check the path",
         )
     found = find_model(target)

@@ -1,4 +1,4 @@
-"""The unmasking, live in the terminal: colour says when a position was revealed, early ones cool, late ones warm."""
+"""Live unmasking in the terminal: colour shows when a position was revealed, early cool, late warm."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,27 +24,27 @@ _FRAMES_PER_SECOND = 12
 
 @dataclass
 class Watch:
-    """Follows the first samples of a batch: what they are, and since when."""
+    """Follows the first samples of a batch: their tokens, and when each was revealed."""
 
     vocabulary: Vocabulary
     mask_id: int
     picture: bool
     shown: int
-    """How many samples."""
+    """How many samples to show."""
     trim: bool = False
-    """Texts end where the first end of text is."""
+    """Whether to cut texts at their first end-of-text token."""
     keep: bool = False
-    """Whether all frames are kept, for `stories`, and not only the last."""
+    """Whether to keep all frames, for `stories`, and not only the last."""
 
     def __post_init__(self) -> None:
         self.rows: list[int] = []
-        """Their numbers, where the batch is one of several."""
+        """Indices of the samples, where the batch is one of several."""
         self.frames: list[Tensor] = []
         self.times: list[float] = []
         self._since = torch.empty(0)
 
     def take(self, frame: Frame) -> None:
-        """The next frame."""
+        """Take the next frame."""
         tokens = frame.tokens[: self.shown].cpu()
         if not self.frames:
             self._since = torch.where(tokens == self.mask_id, 1.0, 2.0)  # 2: given
@@ -58,20 +58,20 @@ class Watch:
         self.times.append(float(frame.t.max()))
 
     def stories(self) -> list[Story]:
-        """What was seen, one for each sample."""
+        """What was seen, one story for each sample."""
         tokens = torch.stack(self.frames).numpy().astype(np.int64)
         given = tokens[0] != self.mask_id
         times = np.array(self.times)
         return [Story(tokens[:, i], times, given[i], self.mask_id, self.vocabulary) for i in range(tokens.shape[1])]
 
     def renderable(self) -> RenderableType:
-        """The present state."""
+        """The current state."""
         draw = self._pixels if self.picture else self.text
         samples = [draw(i) for i in range(len(self.frames[-1]))]
         return Group(*(line for sample in samples for line in (sample, Text(""))))
 
     def text(self, sample: int) -> Text:
-        """A sample, coloured by when its tokens came; with nothing masked it is what the vocabulary decodes."""
+        """A sample, coloured by when its tokens appeared; with nothing masked, it is what the vocabulary decodes."""
         tokens = self.frames[-1][sample].flatten().numpy()
         tokens = until_end(tokens, self.vocabulary) if self.trim else tokens
         text = Text()
@@ -80,7 +80,7 @@ class Watch:
         return text
 
     def _pieces(self, tokens: NDArray[Any]) -> Iterator[str | None]:
-        """What each position shows: None where it is masked, or a part of a character whose others are masked."""
+        """The text of each position: None if it is masked, or part of a character whose other parts are masked."""
         masked = tokens == self.mask_id
         borders = [0, *(np.flatnonzero(np.diff(masked)) + 1).tolist(), len(tokens)]
         for start, stop in pairwise(borders):
@@ -90,7 +90,7 @@ class Watch:
                 yield from _between(self.vocabulary.pieces(tokens[start:stop]), start > 0, stop < len(tokens))
 
     def _pixels(self, sample: int) -> Text:
-        """Two rows of pixels in one line of half blocks."""
+        """The image, with two rows of pixels in each line of half blocks."""
         image = self.frames[-1][sample]
         colours = image[..., None].expand(*image.shape, 3) if image.ndim == 2 else image
         masked = (colours == self.mask_id).any(-1)
@@ -107,7 +107,7 @@ class Watch:
 
 
 def revealed(given: Tensor, frame: Frame, mask_id: int) -> float:
-    """The part of what was masked that is not any more; by the time where nothing is masked before the end."""
+    """The revealed share of what was masked; computed from the time where nothing is masked before the end."""
     before, now = ((tokens == mask_id).sum().item() for tokens in (given, frame.tokens))
     return 1 - (now / before if now else float(frame.t.mean()))
 
@@ -119,7 +119,7 @@ def until_end(tokens: NDArray[Any], vocabulary: Vocabulary) -> NDArray[Any]:
 
 
 def _between(pieces: Sequence[str], after_mask: bool, before_mask: bool) -> Iterator[str | None]:
-    """Of tokens between masks; bytes at their borders that are no character may become one."""
+    """The pieces of tokens between masks; incomplete bytes at their borders may still become a character."""
     for number, piece in enumerate(pieces):
         known = piece.lstrip(BROKEN) if after_mask else piece
         after_mask = after_mask and not known
@@ -128,7 +128,7 @@ def _between(pieces: Sequence[str], after_mask: bool, before_mask: bool) -> Iter
 
 
 def watched(frames: Iterator[Frame], watch: Watch, console: Console, live: bool) -> Iterator[Frame]:
-    """The frames, shown as they come where there is a terminal to show them."""
+    """The frames, shown as they arrive if there is a terminal."""
     if not live:
         for frame in frames:
             watch.take(frame)
@@ -142,7 +142,7 @@ def watched(frames: Iterator[Frame], watch: Watch, console: Console, live: bool)
 
 
 def _style(since: float) -> str:
-    """Of a token revealed at this time; given ones are bold."""
+    """The style of a token revealed at this time; given tokens are bold."""
     if since > 1:
         return "bold"
     mixed = tuple(round(since * cool + (1 - since) * warm) for cool, warm in zip(_COOL, _WARM, strict=True))

@@ -1,4 +1,4 @@
-"""What a program reads from us: one line of standard JSON."""
+"""Output for other programs: one line of standard JSON."""
 
 import json
 from typing import Any
@@ -7,5 +7,5 @@ from unmask.files import standard
 
 
 def print_json(document: Any) -> None:
-    """A document, null where a number in it is none."""
+    """Print a document, with null for NaN and infinity."""
     print(json.dumps(standard(document), ensure_ascii=False, allow_nan=False), flush=True)

@@ -1,9 +1,11 @@
-"""The `unmask` command: parse, run, and turn a user's mistake into one line and exit code 2."""
+"""The `unmask` command: parse, run, and turn a user error into one line and exit code 2."""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Protocol
 
 import tyro
@@ -27,7 +29,7 @@ class Command(Protocol):
     """A parsed command."""
 
     def run(self) -> int | None:
-        """Do it and return the exit code (None is 0); raise ValueError or OSError for what the user can mend."""
+        """Run it and return the exit code (None is 0); raise ValueError or OSError for what the user can correct."""
 
 
 Commands = dict[str, Callable[..., Command]]
@@ -42,6 +44,7 @@ GROUPS: dict[str, Commands] = {
 }
 COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}
 _USE = "--use"
+_HELP = {"--help", "-h"}
 _WITH_SETTINGS = ("train", "bench train", "bench sample")
 
 
@@ -52,23 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader of the pipe has gone
         return terminal.leave_quietly()
-    except ConnectionError as lost:  # whoever lost the others says so
+    except ConnectionError as lost:  # every rank that lost the others reports it
         return terminal.complain(str(lost))
-    except (ValueError, OSError) as mistake:  # the same for all ranks: the first one speaks
+    except (ValueError, OSError) as mistake:  # the same on all ranks: only the first reports it
         return terminal.complain(said(mistake)) if os.environ.get("RANK", "0") == "0" else 2
     except RuntimeError as failure:
         if not _out_of_memory(failure):
             raise
-        return terminal.complain(f"the memory does not suffice: {str(failure).splitlines()[0]}; ask for less at once")
+        return terminal.complain(f"out of memory: {str(failure).splitlines()[0]}; process less at once")
     except KeyboardInterrupt as stop:
         print(next((word for word in stop.args if isinstance(word, str)), "stopped"), file=sys.stderr)
         return 130
 
 
 def _out_of_memory(failure: RuntimeError) -> bool:
-    """PyTorch has an error of its own for GPUs, and only a message for the host's memory."""
+    """Whether memory ran out: PyTorch has an exception type for GPU memory, and only a message for host memory."""
     return type(failure).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(failure)
 
 
@@ -79,9 +82,9 @@ def _run(argv: list[str]) -> int:
 
         print(f"unmask {__version__}")
         return 0
-    if not argv or argv[-1] in ("--help", "-h"):
+    if not argv or argv[-1] in _HELP:
         named = [name for name in COMMANDS if name.startswith("".join(f"{word} " for word in argv[:-1]))]
-        if len(named) > 1:  # all commands, or those of data or bench
+        if len(named) > 1:  # all commands, or those of a group such as data
             print(contents(GROUPS, named))
             return 0
     for name in _WITH_SETTINGS:
@@ -91,13 +94,13 @@ def _run(argv: list[str]) -> int:
 
 
 def _done(command: Command) -> int:
-    if not isinstance(command, Serve):  # a server lasts, and so would all the memory that it once needed
+    if not isinstance(command, Serve):  # a server runs on, and would keep all the memory it ever needed
         memory.keep()
     return command.run() or 0
 
 
 def _with_parts(argv: list[str]) -> list[str]:
-    """The command line without its `--use MODULE`, wherever they stand; the parts of these modules are known then."""
+    """Import the modules of all `--use MODULE`, wherever they stand, and return the command line without them."""
     left: list[str] = []
     words = iter(argv)
     for word in words:
@@ -106,7 +109,7 @@ def _with_parts(argv: list[str]) -> list[str]:
             left.append(word)
             continue
         module = module or next(words, "")
-        require(bool(module), "no module to use", got="--use alone", allowed="--use MODULE COMMAND …", do="name it")
+        require(bool(module), "no module to use", got="--use alone", allowed="--use MODULE COMMAND …", do="name one")
         from unmask import extend
 
         extend.use(module)
@@ -114,22 +117,29 @@ def _with_parts(argv: list[str]) -> list[str]:
 
 
 def _run_with_settings(name: str, argv: list[str]) -> int:
-    """The fields of a configuration are flags of this command: they wait until it is known which configuration."""
-    if {"--help", "-h"} & set(argv):
-        try:
-            _parse([name, "--help"])
-        except SystemExit:
-            from . import train
-
-            print(train.help_text())
-            return 0
+    """The fields of a configuration are options of this command: parsed later, when the configuration is known."""
     flags = {flag(field.name) for field in fields(COMMANDS[name])}  # type: ignore[arg-type]
-    own, settings = _split(argv, flags)
+    own, settings = _split([word for word in argv if word not in _HELP], flags)
+    if _HELP & set(argv):
+        return _help_with_settings(name, own)
     return _done(replace(_parse([name, *own]), settings=tuple(settings)))  # type: ignore[type-var]
 
 
+def _help_with_settings(name: str, own: list[str]) -> int:
+    """The help of the command, then that of the fields which a named preset and method have."""
+    with suppress(SystemExit):
+        _parse([name, "--help"])
+    from . import train
+
+    words = [part for word in own for part in word.split("=", 1)]
+    preset = next((word for word in words[:1] if not word.startswith("-")), None)
+    method = next((value for option, value in pairwise(words) if option == "--method"), None)
+    print(train.help_text(preset, method))
+    return 0
+
+
 def _split(argv: list[str], own: set[str]) -> tuple[list[str], list[str]]:
-    """A command line's own words, and the flags it does not know with their values."""
+    """The words of a command line that belong to the command, and the other options with their values."""
     mine: list[str] = []
     others: list[str] = []
     target = mine

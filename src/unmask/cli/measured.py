@@ -1,4 +1,4 @@
-"""What every measurement says of itself: the command, the machine, the versions, the time."""
+"""What every measurement records: the command, the machine, the versions, the time."""
 
 import platform
 import shlex
@@ -15,14 +15,14 @@ from unmask.files import write_json
 
 
 def device() -> tuple[torch.device, str]:
-    """Where to measure, and its name."""
+    """The device to measure on, and its name."""
     if torch.cuda.is_available():
         return torch.device("cuda"), torch.cuda.get_device_name()
     return torch.device("cpu"), f"{platform.machine()}, {torch.get_num_threads()} threads"
 
 
 def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, Any]:
-    """The figures with where they come from; `start` by `time.perf_counter`."""
+    """The figures with their origin; `start` is a value of `time.perf_counter`."""
     return {
         "command": shlex.join(["unmask", *_without_out(sys.argv[1:])]),
         "device": name,
@@ -35,10 +35,10 @@ def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, An
 
 
 def _without_out(words: list[str]) -> list[str]:
-    """Where the result was written is no part of the measurement."""
+    """The arguments without --out: where the result was written is not part of the measurement."""
     return [word for word, before in zip(words, ["", *words], strict=False) if "--out" not in (word, before)]
 
 
 def write(path: Path, found: dict[str, Any]) -> None:
-    """As JSON."""
+    """Write a measurement as JSON."""
     write_json(path, found)

@@ -1,4 +1,4 @@
-"""tyro explains a bad command line in a box of several lines; here it becomes one."""
+"""tyro reports a bad command line in a box of several lines; here the report becomes one line."""
 
 import contextlib
 import io
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
-    """Within the block, a complaint of tyro's becomes a ValueError of one line; --help still prints and exits."""
+    """Within the block, an error of tyro becomes a ValueError of one line; --help still prints and exits."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -20,11 +20,11 @@ def one_line() -> Iterator[None]:
 
 
 def _unboxed(text: str) -> str:
-    """The sections of a box on one line, its title, rules and closing hint left out; in our words if we have some."""
+    """The sections of a box on one line, without title, rules and closing hint; in our words for known errors."""
     sections = [""]
     for line in text.splitlines():
         line = line.strip("│| ")
-        if line.startswith(("╭", "╰", "─", "--------")):  # the last: where the output has no such symbols
+        if line.startswith(("╭", "╰", "─", "--------")):  # the last: without Unicode output
             sections.append("")
         else:
             sections[-1] += f" {line}"
@@ -38,36 +38,36 @@ def _unboxed(text: str) -> str:
 
 
 def _listed(words: str) -> str:
-    """Quoted words in order, without the one that no user needs; other words as they are."""
+    """Quoted words, sorted and without None; other words as they are."""
     quoted = re.findall(r"'([^']*)'", words)
     return ", ".join(sorted({word for word in quoted if word != "None"})) if quoted else words
 
 
 _KNOWN = {
     r"Error parsing (?P<flag>[^:]+):.*invalid literal for int\(\) with base 10: (?P<got>'.*?')": (
-        "{flag} is not a whole number: got {got}, allowed: a whole number; for example 8"
+        "{flag} is not an integer: got {got}, allowed: an integer; use 8, for example"
     ),
     r"Error parsing (?P<flag>[^:]+):.*could not convert string to float: (?P<got>'.*?')": (
-        "{flag} is not a number: got {got}, allowed: a number; for example 0.5"
+        "{flag} is not a number: got {got}, allowed: a number; use 0.5, for example"
     ),
     r"Error parsing (?P<flag>[^:]+): Could not find valid parse for arguments: \[(?P<got>.*?)\]": (
-        "{flag} cannot be that: got {got}, allowed: what unmask --help says of it; change it"
+        "{flag} has an invalid value: got {got}, allowed: a value as its help describes; see unmask COMMAND --help"
     ),
-    r"Missing from [^:]+: (?P<flag>[^\s\[]+)": "{flag} is missing: got none, allowed: one; see unmask --help",
+    r"Missing from [^:]+: (?P<flag>[^\s\[]+)": "{flag} is missing: got none, allowed: one; see unmask COMMAND --help",
     r"invalid choice (?P<got>'.*?') for argument '(?P<flag>.*?)'\. Expected one of \((?P<allowed>.*?),?\)": (
-        "{flag} is none of what is known: got {got}, allowed: {allowed}; name one of them"
+        "{flag} has an unknown value: got {got}, allowed: {allowed}; choose one of them"
     ),
     r"Missing value for argument '(?P<flag>.*?)'": (
-        "{flag} has no value: got nothing after it, allowed: a value; see unmask --help"
+        "{flag} has no value: got nothing after it, allowed: a value; see unmask COMMAND --help"
     ),
     r"Unrecognized options: (?P<got>[^;]*); Available subcommands: (?P<allowed>[^;]*)": (
         "unknown command: got {got}, allowed: {allowed}; see unmask --help"
     ),
     r"Unrecognized options: (?P<got>[^;]*); Perhaps you meant: (?P<near>--[\w-]+)": (
-        "unknown words: got {got}, allowed: what unmask --help lists; did you mean {near}?"
+        "unknown arguments: got {got}, allowed: what unmask COMMAND --help lists; did you mean {near}?"
     ),
     r"Unrecognized options: (?P<got>[^;]*)": (
-        "unknown words: got {got}, allowed: what unmask --help lists; leave them out"
+        "unknown arguments: got {got}, allowed: what unmask COMMAND --help lists; leave them out"
     ),
 }
-"""What tyro says, and what we say."""
+"""Patterns of tyro's errors, and the message for each."""

@@ -1,4 +1,4 @@
-"""`unmask plot`: a picture for each topic, all runs on the same axes."""
+"""`unmask plot`: one plot per topic, all runs on the same axes."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from .machine import print_json
 
 @dataclass(frozen=True)
 class Subject:
-    """A model to draw."""
+    """A model to plot."""
 
     name: str
     folder: ModelFolder
@@ -32,21 +32,21 @@ class Subject:
 
     @property
     def walks(self) -> bool:
-        """Whether its samples come along a grid of times; one that reads in order has no use for a schedule."""
+        """Whether it is sampled along a time grid; a model that reads in order does not use a schedule."""
         return SAMPLERS[self.model.method.family.sampler].grid
 
 
 Topic = Callable[[Path, Sequence[Subject], int], Path | None]
-"""Draws it, or finds that there is nothing to draw."""
+"""Draws the plot and returns its path, or None if there is nothing to draw."""
 
 
 def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json: bool) -> int:
-    """Draw every topic there is something to draw of."""
+    """Draw every topic that the models have data for."""
     require(bool(names), "nothing to plot", got="no run", allowed="one or more", do="name the folder of a run")
     require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do="use 64")
     if out is None and len(names) > 1:
         fail("several runs have no common folder", got="no --out", allowed="a folder", do="add --out DIR")
-    extra("matplotlib", "plot", "drawing a run")  # say so before the work, not after
+    extra("matplotlib", "plot", "plotting a run")  # fail before the work, not after
     folders = [find_model(name) for name in names]
     place = out or folders[0].results / "plots"
     check_folder(place)
@@ -61,7 +61,7 @@ def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """The last part of each path where that tells them apart."""
+    """The last part of each path if these are distinct, else the whole paths."""
     last = [Path(name).resolve().name for name in names]
     return last if len(set(last)) == len(last) else list(names)
 
@@ -91,7 +91,7 @@ def _schedules(path: Path, subjects: Sequence[Subject], steps: int) -> Path | No
 
 
 def _revealed(path: Path, subjects: Sequence[Subject], steps: int) -> Path | None:
-    """For every grid; the length is that of the first model."""
+    """Tokens per step, for every grid; the length is that of the first model."""
     lines = [(s.schedule, grid, f"{s.name}, {grid} grid") for s in subjects if s.walks for grid in GRIDS]
     length = math.prod(subjects[0].model.facts.shape)
     return figures.plot_revealed(path, lines, steps, length) if lines else None
@@ -104,7 +104,7 @@ def _exponents(path: Path, subjects: Sequence[Subject], steps: int) -> Path | No
 
 
 def symbols(vocabulary: Vocabulary) -> list[str]:
-    """Each token as it is shown on an axis: spaces and the like by their escapes."""
+    """Each token as it is shown on an axis: whitespace as escapes."""
     shown = [vocabulary.decode([i]) for i in range(vocabulary.size)]
     ends = {vocabulary.eos_id: "end"}
     plain = ["␣" if text == " " else repr(text)[1:-1] for text in shown]

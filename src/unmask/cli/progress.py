@@ -1,4 +1,4 @@
-"""How far long work is: a bar in a terminal, and elsewhere a line now and then, so that a log shows it is alive."""
+"""Progress of long work: a bar in a terminal, elsewhere an occasional line, so that a log shows that it is alive."""
 
 import sys
 import time
@@ -12,12 +12,12 @@ EVERY = 30.0
 """Seconds between two lines."""
 
 Show = Callable[[float, float], None]
-"""(done, of how much)."""
+"""(done, total)."""
 
 
 @contextmanager
 def bar(console: Console, name: str, *columns: ProgressColumn | str) -> Iterator[Show]:
-    """Whoever works calls what this gives."""
+    """Gives a function to call with the progress."""
     if not console.is_terminal:
         yield silent if console.quiet else lines(name)
         return
@@ -28,15 +28,15 @@ def bar(console: Console, name: str, *columns: ProgressColumn | str) -> Iterator
 
 @contextmanager
 def keeping(kept: str) -> Iterator[None]:
-    """Whoever presses Ctrl-C is told what is kept, and that the work goes on from there."""
+    """On Ctrl-C, say what is kept and how to resume."""
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; {kept}: the same command goes on") from None
+        raise KeyboardInterrupt(f"stopped; {kept}; run the same command again to resume") from None
 
 
 def lines(name: str, clock: Callable[[], float] = time.monotonic) -> Show:
-    """A line of stderr at most every so many seconds: quick work stays silent."""
+    """A line on stderr at most every `EVERY` seconds: quick work stays silent."""
     start = last = clock()
 
     def show(done: float, total: float) -> None:
@@ -50,12 +50,12 @@ def lines(name: str, clock: Callable[[], float] = time.monotonic) -> Show:
 
 
 def silent(done: float, total: float) -> None:
-    """Nothing, where something else is shown."""
+    """Show nothing, where something else is shown."""
     del done, total
 
 
 def _duration(seconds: float) -> str:
-    """To the second, minute or hour."""
+    """A duration, to the second, minute or hour."""
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""`unmask sample` and `unmask infill`: draw from a model, show it, write it."""
+"""`unmask sample` and `unmask infill`: draw samples, show and write them."""
 
 import json
 import sys
@@ -26,9 +26,9 @@ from .machine import print_json
 from .progress import bar, silent
 
 _ANIMATED = 16
-"""Samples in an animation, and at most so many in the live view."""
+"""Maximum number of samples in an animation and in the live view."""
 _OFTEN = 0.5
-"""Seconds between two looks at how far a batch is."""
+"""Seconds between two checks of the progress of a batch."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Wanted:
 
 
 def label_of(model: Model, label: str | None) -> int | None:
-    """A class by its name or number."""
+    """The number of a class, from its name or number."""
     if label is None:
         return None
     names = model.facts.label_names
@@ -59,13 +59,13 @@ def label_of(model: Model, label: str | None) -> int | None:
         "no such class",
         got=label,
         allowed=", ".join(names[:20]) or "none: the model has no classes",
-        do="leave the label out, or name one of them",
+        do="leave out the label, or choose one of them",
     )
     return int(label)
 
 
 def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> int:
-    """Fill the rows, those of one length together; show, write, say what it cost."""
+    """Fill the rows, those of one length together; show and write them, and print the cost."""
     console = Console(quiet=wanted.as_json)
     picture = is_picture(model.vocabulary, model.facts.shape)
     _check_names(wanted, picture, one_shape=len({row.shape for row in x}) == 1)
@@ -83,7 +83,9 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     if out is not None:
         _write(out, rows, texts)
         if model.rows and out.suffix in ("", ".txt") and any("\n" in text for text in texts):
-            print(f"{out} has samples of several lines: a .json keeps them apart, for unmask check", file=sys.stderr)
+            print(
+                f"{out} has samples of several lines: write .json to keep them apart for unmask check", file=sys.stderr
+            )
     for path, write in ((wanted.gif, write_gif), (wanted.html, _write_page)):
         if path is not None:
             write(path, watch.stories())
@@ -103,7 +105,7 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
 def _filled(
     model: Model, x: list[Tensor], sampling: Sampling, watch: Watch, console: Console
 ) -> tuple[list[np.ndarray[Any, Any]], int]:
-    """Every row filled, in the order given, and the network calls in all. The first batch is watched."""
+    """Every row filled, in the given order, and the total number of network calls. The first batch is watched."""
     result: dict[int, np.ndarray[Any, Any]] = {}
     calls = 0
     batches = together(x, sampling.batch_size)
@@ -114,7 +116,7 @@ def _filled(
             given = torch.stack([x[i] for i in index])
             frames, told = model.frames(given, sampling, torch.tensor(index)), time.monotonic()
             for last in watched(frames, watch, console, live) if number == 0 else frames:
-                if time.monotonic() - told > _OFTEN:  # to count what is masked waits for the device
+                if time.monotonic() - told > _OFTEN:  # counting masked positions waits for the device
                     show(len(result) + len(index) * revealed(given, last, watch.mask_id), len(x))
                     told = time.monotonic()
             calls += last.calls
@@ -124,13 +126,13 @@ def _filled(
 
 
 def _text(model: Model, row: np.ndarray[Any, Any], trim: bool) -> str:
-    """Decoded; up to the first end of text where that is wanted."""
+    """The decoded text; with trim, up to the first end of text."""
     flat = row.ravel()
     return model.vocabulary.decode(until_end(flat, model.vocabulary) if trim else flat)
 
 
 def _show(texts: list[str], watch: Watch, picture: bool, console: Console) -> None:
-    """In a terminal coloured as they came, if all of them were watched: the first batch is, and no other."""
+    """Print the samples; in a terminal, coloured by when tokens appeared, if all were in the watched first batch."""
     if console.is_terminal and (picture or list(range(len(texts))) == watch.rows):
         console.print(watch.renderable(), soft_wrap=not picture)
     elif not picture:
@@ -138,21 +140,21 @@ def _show(texts: list[str], watch: Watch, picture: bool, console: Console) -> No
 
 
 def _check_names(wanted: Wanted, picture: bool, one_shape: bool) -> None:
-    """Before any work is done."""
+    """Check the file names before any work is done."""
     kind = wanted.out.suffix if wanted.out is not None else ""
     known = ("", ".txt", ".json", ".npz", ".png")
-    require(kind in known, "unknown kind of file", got=wanted.out, allowed=", ".join(known[1:]), do="use another name")
+    require(kind in known, "unknown file type", got=wanted.out, allowed=", ".join(known[1:]), do="use another name")
     good = picture or kind != ".png"
-    require(good, "these samples are not pictures", got=wanted.out, allowed=".txt, .json, .npz", do="use another name")
+    require(good, "these samples are not images", got=wanted.out, allowed=".txt, .json, .npz", do="use another name")
     good = one_shape or kind != ".npz"
-    require(good, "rows of different length make no array", got=wanted.out, allowed=".txt, .json", do="write .json")
+    require(good, "rows of different lengths are not an array", got=wanted.out, allowed=".txt, .json", do="write .json")
     for path, ending in ((wanted.gif, ".gif"), (wanted.html, ".html")):
         good = path is None or path.suffix == ending
         require(good, f"the name does not end in {ending}", got=path, allowed=f"a name in {ending}", do="rename it")
 
 
 def _write(path: Path, rows: list[np.ndarray[Any, Any]], texts: list[str]) -> None:
-    """By the name's ending: .png, .npz, .json or text."""
+    """Write in the format of the suffix: .png, .npz, .json or text."""
     if path.suffix == ".npz":
         with atomic_write(path) as file:
             np.savez_compressed(file, tokens=np.stack(rows))
@@ -172,7 +174,7 @@ def _write_page(path: Path, stories: Any) -> None:
 
 
 def picture_prompt(model: Model, image: Path, mask: Path) -> Tensor:
-    """An image whose masked part (white in the mask) is to be drawn; a row of other data comes as an array too."""
+    """An image whose masked part (white in the mask) is to be filled; other data is given as an array."""
     shape, top = model.facts.shape, model.vocabulary.size - 1
     pixels, hidden = _pixels(image, shape, top), _pixels(mask, shape[:2], 255)
     row = torch.from_numpy(pixels.astype(np.int64))
@@ -191,11 +193,11 @@ def _array(path: Path) -> np.ndarray[Any, Any]:
 
 
 def _pixels(path: Path, shape: tuple[int, ...], top: int) -> np.ndarray[Any, Any]:
-    """A picture, or an array in a .npy file, of this shape, with values up to this one."""
+    """An image, or an array in a .npy file, of this shape, with values up to `top`."""
     found = _array(path) if path.suffix == ".npy" else np.asarray(read_picture(path, grey=len(shape) == 2))
     require(
         found.shape == shape,
-        f"{path} has another size than the model's rows",
+        f"the size of {path} does not match the model",
         got="×".join(map(str, found.shape)),
         allowed="×".join(map(str, shape)),
         do="resize it",
@@ -203,5 +205,5 @@ def _pixels(path: Path, shape: tuple[int, ...], top: int) -> np.ndarray[Any, Any
     low, high = found.min(), found.max()
     whole = found.dtype.kind in "biu" and low >= 0 and high <= top
     got, allowed = f"{found.dtype} {low}..{high}", f"whole numbers 0..{top}"
-    require(whole, f"{path} holds other values than the model's", got=got, allowed=allowed, do="scale it")
+    require(whole, f"{path} has values that the model does not know", got=got, allowed=allowed, do="scale it")
     return found

@@ -15,7 +15,7 @@ from .machine import print_json
 
 
 def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
-    """Print the list, draw the figure if it is wanted."""
+    """Print the list, and draw the figure if requested."""
     check_files(plot)
     drawn = None if plot is None else figure(plot, steps, length)
     rows = [
@@ -35,7 +35,7 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
     if drawn is not None:
         print(f"wrote {drawn}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("sampler", "what it does", "its law", "options"):
+    for column in ("sampler", "what it does", "distribution", "options"):
         table.add_column(column, overflow="fold")
     for name, sampler in SAMPLERS.items():
         options = " ".join(f"{key}={value}" for key, value in sampler.options.items())
@@ -48,7 +48,7 @@ def run(plot: Path | None, steps: int, length: int, as_json: bool) -> int:
 
 
 def figure(path: Path, steps: int, length: int) -> Path:
-    """Tokens revealed per step (the paper's Figure 2, right), and where they are drawn."""
+    """Plot the tokens revealed per step (the paper's Figure 2, right); returns the path."""
     require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do="use 100")
     lines: list[tuple[Schedule, str, str]] = [
         (Linear(), "uniform", "linear schedule, uniform grid"),

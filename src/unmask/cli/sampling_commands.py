@@ -16,47 +16,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingFlags:
-    """What sample and infill have in common."""
+    """Options that sample and infill share."""
 
     sampler: Annotated[str | None, optional("NAME")] = None
-    """See unmask samplers. Default: the one that fits the model, mostly ancestral."""
+    """Sampler to use; see unmask samplers. Default: the one that fits the model, mostly ancestral."""
     steps: int = 256
-    """Steps of the grid; samplers without one make as many calls as they need."""
+    """Steps of the time grid; samplers without a grid make as many network calls as they need."""
     grid: Annotated[Literal["uniform", "cosine"] | None, optional("NAME")] = None
-    """uniform or cosine. Default: cosine for the linear schedule, uniform for others."""
+    """Time grid: uniform or cosine. Default: cosine for linear and polynomial schedules, else uniform."""
     option: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
     """Options of the sampler, such as eta=0.1."""
     seed: int = 0
-    """Sample i depends on the seed and i only."""
+    """Random seed; sample i depends only on the seed and i."""
     temperature: float = 1.0
-    """Below 1: more likely tokens; 0: only the most likely. Changes the law."""
+    """Sampling temperature; below 1: more likely tokens, 0: only the most likely. Changes the distribution."""
     top_k: Annotated[int | None, optional("K")] = None
-    """Only the K most likely tokens."""
+    """Sample only from the K most likely tokens."""
     top_p: Annotated[float | None, optional("P")] = None
-    """Only the most likely tokens that make up P."""
+    """Sample only from the most likely tokens whose probabilities add up to P."""
     label: Annotated[str | None, optional("CLASS")] = None
-    """The class, by name or number."""
+    """Class to sample, by name or number."""
     guidance: Annotated[float | None, optional("G")] = None
-    """More than 1: more of the class, or of what a prompt gives."""
+    """Strength of guidance; above 1, samples follow the class more closely, or, without one, the prompt."""
     rising: bool = False
-    """Guidance that is weak while most is masked."""
+    """Make guidance weak while most tokens are masked, and stronger as they are revealed."""
     batch_size: int = 64
-    """Samples at once."""
+    """Samples drawn at once."""
     compile: bool = False
-    """Compile the network first: pays in long jobs on a GPU."""
+    """Compile the network first; worth it for long jobs on a GPU."""
     trim: bool = False
-    """Stop at the first end of text."""
+    """Cut each sample at its first end-of-text token."""
     out: Annotated[Path | None, optional("FILE")] = None
-    """Write the samples: .txt, .json, .npz, or .png for pictures."""
+    """Write the samples to a file: .txt, .json, .npz, or .png for images."""
     gif: Annotated[Path | None, optional("FILE")] = None
-    """Write an animation of the first samples."""
+    """Write an animated GIF of the first samples."""
     html: Annotated[Path | None, optional("FILE")] = None
-    """Write a page that plays the first samples."""
+    """Write an HTML page that plays back the first samples."""
     json: bool = False
     """Print the samples as JSON and nothing else."""
 
     def sampling(self, model: "Model") -> "Sampling":
-        """The settings for a model, whose own sampler is used unless another is named."""
+        """The settings for a model; its own sampler is used unless another is named."""
         from unmask.run import Sampling
         from unmask.sampling import options_of
 
@@ -89,22 +89,22 @@ class SamplingFlags:
 class Sample(SamplingFlags):
     """Draw samples from a model; in a terminal, watch it unmask.
 
-    They have the model's own law, unless a sampler or a flag says otherwise. Examples:
+    Samples follow the model's distribution, unless the sampler or an option changes it. Examples:
       unmask sample demo -n 4 --steps 128
       unmask sample demo --length 600 --sampler first-hitting --html letter.html
       unmask sample digits -n 16 --label 7 --guidance 2 --out sevens.png
     """
 
     model: MODEL
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 4
-    """How many."""
+    """Number of samples."""
     length: Annotated[int | None, optional("N")] = None
-    """Tokens of running text, also more than in training: then block by block. Default: as trained."""
+    """Tokens of running text; texts longer than in training are sampled block by block. Default: as in training."""
     min_length: Annotated[int | None, optional("N")] = None
-    """Of rows that differ in length."""
+    """Shortest length to draw, for a model whose rows differ in length."""
     max_length: Annotated[int | None, optional("N")] = None
-    """Of rows that differ in length."""
+    """Longest length to draw, for a model whose rows differ in length."""
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
@@ -121,24 +121,24 @@ class Sample(SamplingFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class Infill(SamplingFlags):
-    """Fill the gaps of a text, or the masked part of a picture.
+    """Fill the gaps in a text, or the masked part of an image.
 
-    Gaps are ____ or [MASK:5]; what is given stays as it is. Examples:
+    Gaps are written ____ or [MASK:5]; the rest stays as it is. Examples:
       unmask infill demo "The door opened, and ________ came in."
       unmask infill demo "My dear sir, [MASK:40]" "[MASK:40] good night." -n 3
       unmask infill digits --image seven.png --mask lower-half.png --out completed.png
     """
 
     model: MODEL
-    """The folder of a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
-    prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT")] = ()
+    """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
+    prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = ()
     """Texts with gaps: three or more underscores, or [MASK:N] for N tokens."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 1
-    """Fillings of each."""
+    """Number of completions for each text, or for the image."""
     image: Annotated[Path | None, optional("FILE")] = None
-    """A picture to complete (or a .npy array)."""
+    """Image to complete (or a .npy array)."""
     mask: Annotated[Path | None, optional("FILE")] = None
-    """What to complete of it: white is drawn anew."""
+    """Mask of the image: white parts are filled in."""
 
     def run(self) -> int:
         from unmask.mistakes import fail, require
@@ -163,17 +163,17 @@ class Infill(SamplingFlags):
 
 @dataclass(frozen=True)
 class Samplers:
-    """List the samplers, and what each does to the model's law.
+    """List the samplers, and how each changes the distribution.
 
     Example: unmask samplers --plot revealed.png
     """
 
     plot: Annotated[Path | None, optional("FILE")] = None
-    """Draw how many tokens are revealed per step, for linear and cosine schedules and grids."""
+    """Plot how many tokens are revealed per step, for linear and cosine schedules and grids."""
     steps: int = 100
-    """Steps of that plot."""
+    """Number of sampling steps in the plot."""
     length: int = 1000
-    """Tokens of that plot."""
+    """Number of tokens in the plot."""
     json: bool = False
     """Print the list as JSON and nothing else."""
 
@@ -185,26 +185,26 @@ class Samplers:
 
 @dataclass(frozen=True)
 class BenchSample:
-    """Measure how fast a configuration samples here.
+    """Measure how fast a configuration samples on this machine.
 
-    With random weights, beside a straightforward implementation. Every field of the configuration is a flag too, as
-    with train; the network is compiled on a GPU (--compile off: it is not). Examples:
+    It uses random weights, and a straightforward implementation for comparison. Every configuration field is also an
+    option, as with unmask train; the network is compiled on a GPU (unless --compile off). Examples:
       unmask bench sample characters -n 8 --sampling-steps 64
       unmask bench sample openwebtext-small --no-time -n 64 --sampling-steps 1024 --out sampling.json
     """
 
     preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PRESET")]
-    """A known setting; see unmask train --help."""
+    """A preset from the list below."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 8
-    """Samples at once."""
+    """Samples drawn at once."""
     sampling_steps: int = 128
-    """Steps of the grid."""
+    """Steps of the time grid."""
     repeats: int = 3
-    """How many times to measure."""
+    """Number of times to measure."""
     no_plain: bool = False
-    """Leave the straightforward implementation out: it takes by far the longest."""
+    """Leave out the straightforward implementation, which takes by far the longest."""
     out: Annotated[Path | None, optional("FILE")] = None
-    """Write the result as JSON."""
+    """Write the result to a JSON file."""
     json: bool = False
     """Print the result as JSON and nothing else."""
     settings: tyro.conf.Suppress[tuple[str, ...]] = ()

@@ -1,4 +1,4 @@
-"""`unmask score`: per-token surprise as a heat-map, in the terminal or on a page."""
+"""`unmask score`: per-token surprise as a heat map, in the terminal or on an HTML page."""
 
 import html
 import os
@@ -42,16 +42,16 @@ def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | 
 
 
 def _content(text: str) -> str:
-    """Of the file of this name, if there is one; what looks like a name and is none is said to be taken for a text."""
-    if os.path.isfile(text):  # pathlib fails for a text that is too long to be a name
+    """The text of the file with this name, or the argument itself; a note is printed if it looks like a file name."""
+    if os.path.isfile(text):  # pathlib fails on a text too long for a file name
         return read_text(Path(text))
     if not text.split()[1:] and (Path(text).suffix[1:].isalpha() or "/" in text):
-        print(f"there is no file {text}: this is the score of these words", file=sys.stderr)
+        print(f"there is no file {text}: scoring the argument itself as text", file=sys.stderr)
     return text
 
 
 def heat(found: Scored, colours: bool) -> Text:
-    """The text, each token on a ground as hot as it is surprising, where colours can be shown."""
+    """The text; the background of each token shows how surprising it is, where colours can be shown."""
     shown = Text()
     for piece, value in found.spans:
         shown.append(piece, style=f"on rgb({','.join(map(str, colour(value)))})" if colours else "")
@@ -59,13 +59,13 @@ def heat(found: Scored, colours: bool) -> Text:
 
 
 def colour(value: float) -> tuple[int, int, int]:
-    """From the dark of a certain token to the red of a surprising one."""
+    """A colour from dark, for a certain token, to red, for a surprising one."""
     share = max(0.0, min(1.0, value / _HOT))
     return round(40 + 160 * share), round(40 + 10 * share), round(48 + 10 * share)
 
 
 def heat_page(found: Scored) -> str:
-    """A page without scripts: every token a span, its bits as the tooltip."""
+    """A page without scripts: every token is a span with its bits as the tooltip."""
     spans = "".join(
         f'<span style="background:rgba(220,50,40,{max(0.0, min(1.0, v / _HOT)):.2f})" title="{v:.2f} bits">'
         f"{html.escape(p)}</span>"

@@ -12,7 +12,7 @@ from .machine import print_json
 
 
 def run(models: tuple[str, ...], host: str, port: int, limits: dict[str, int], average: bool, as_json: bool) -> int:
-    """Load, listen, say where, and serve until stopped."""
+    """Load the models, listen, print the address, and serve until stopped."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         extra(module, "serve", "the server")
     from unmask.serve import Limits
@@ -42,11 +42,11 @@ def _as_text(address: str, models: list[str]) -> None:
     console.print(f"studio      {address}")
     console.print(f"completions {address}/v1/completions (OpenAI's clients: base_url {address}/v1)", soft_wrap=True)
     console.print(f"API         {address}/docs")
-    console.print(f"models      {', '.join(models)}; Ctrl-C stops", soft_wrap=True)
+    console.print(f"models      {', '.join(models)}; press Ctrl-C to stop", soft_wrap=True)
 
 
 def name_of(model: str, others: tuple[str, ...]) -> str:
-    """The last part of a path or an id, or all of it where that is not enough."""
+    """The last part of a path or an id, or all of it where the last part is not unique."""
     last = [Path(other).name or other for other in others]
     name = Path(model).name or model
     return name if last.count(name) == 1 else model

@@ -8,34 +8,34 @@ import tyro
 
 @dataclass(frozen=True)
 class Serve:
-    """Serve models over HTTP: a studio, OpenAI's completions.
+    """Serve models over HTTP: web studio, OpenAI's completions API.
 
-    Besides, trajectories step by step, scores, and figures for Prometheus. Only this machine can reach it, unless
-    --host names another address, which needs a key in UNMASK_API_KEY. Examples:
+    The server also offers step-by-step trajectories, scores, and metrics for Prometheus. Only this machine can reach
+    it, unless --host names another address, which requires a key in UNMASK_API_KEY. Examples:
       unmask serve demo digits
       UNMASK_API_KEY=secret unmask serve runs/shakespeare runs/digits --host 0.0.0.0 --port 80
     """
 
-    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL")]
-    """Runs, exported or shipped models, hub:OWNER/NAME; each is known by the last part of its name."""
+    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL", help_behavior_hint="")]
+    """Runs, exported or shipped models, or hub:OWNER/NAME; each is served under the last part of its name."""
     host: str = "127.0.0.1"
-    """The address to listen on."""
+    """Address to listen on."""
     port: int = 8000
-    """The port to listen on; 0 for any that is free."""
+    """Port to listen on; 0 for any free port."""
     jobs: int = 32
-    """Requests that are worked on at the same time, in shared network calls."""
+    """Maximum number of requests processed at the same time, in shared network calls."""
     queue: int = 256
-    """Requests that wait; beyond it, clients are told to come back later."""
+    """Maximum number of waiting requests; beyond it, clients are told to retry later."""
     rows: int = 64
-    """Samples in one network call."""
+    """Maximum number of samples in one network call."""
     samples: int = 16
-    """Most samples of one request."""
+    """Maximum number of samples per request."""
     tokens: int = 2048
-    """Most tokens of one sample."""
+    """Maximum number of tokens per sample."""
     steps: int = 1024
-    """Most sampling steps."""
+    """Maximum number of sampling steps."""
     raw: bool = False
-    """The plain weights instead of their average."""
+    """Use the raw weights instead of their moving average."""
     json: bool = False
     """Print the address as JSON and nothing else."""
 

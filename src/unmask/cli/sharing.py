@@ -1,4 +1,4 @@
-"""`unmask export` and `unmask push`: write, and say what was written."""
+"""`unmask export` and `unmask push`: write, and report what was written."""
 
 import tempfile
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json: bool) -> int:
-    """Export, and say how large it is."""
+    """Export, and report the size."""
     done = export(find_model(model), out, average=not raw, best=best, dtype=dtype)
     size, about = size_of(done.folder), done.about()
     if as_json:
@@ -28,7 +28,7 @@ def run_export(model: str, out: Path, best: bool, raw: bool, dtype: str, as_json
 
 
 def run_push(wanted: "Push") -> int:
-    """Push an exported model as it is, a run by way of an export."""
+    """Push an exported model as it is, and a run by exporting it first."""
     source, target = find_model(wanted.model), place(wanted.repo)
     target.check(private=wanted.private)
     with tempfile.TemporaryDirectory() as folder:

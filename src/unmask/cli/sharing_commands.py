@@ -1,4 +1,4 @@
-"""The commands that hand models on and look at them: export, push, info, plot."""
+"""The commands that share and inspect models: export, push, info, plot."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,24 +11,24 @@ from .flags import MODEL, optional
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model as a folder of its own, with a card.
+    """Write a model to a self-contained folder, with a model card.
 
-    The folder holds configuration, vocabulary, weights (safetensors) and a README, and no path of this machine. A
-    folder that holds an export already is replaced; one that holds anything else is left alone. Examples:
+    The folder holds the configuration, vocabulary, weights (safetensors) and a README, and no path of this machine. An
+    existing export is replaced; a folder that holds anything else is left alone. Examples:
       unmask export runs/shakespeare models/shakespeare
       unmask export runs/shakespeare models/small --best --dtype bf16
     """
 
     model: MODEL
-    """The folder of a run; or another model, to store it anew."""
+    """Folder of a run, or another model to write again."""
     out: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OUT")]
-    """A new folder."""
+    """New folder for the model."""
     best: bool = False
-    """The checkpoint with the lowest held-out bound instead of the newest."""
+    """Use the checkpoint with the lowest held-out bound instead of the newest."""
     raw: bool = False
-    """The plain weights instead of their average."""
+    """Use the raw weights instead of their moving average."""
     dtype: Literal["fp32", "bf16"] = "fp32"
-    """How the weights are stored; bf16 takes half the room and rounds them. Once loaded they are float32."""
+    """Type in which the weights are stored; bf16 halves the size and rounds them. They are loaded as float32."""
     json: bool = False
     """Print what was written as JSON and nothing else."""
 
@@ -41,31 +41,31 @@ class Export:
 
 @dataclass(frozen=True)
 class Push:
-    """Put a model on the Hugging Face hub, or into a folder.
+    """Upload a model to the Hugging Face Hub, or copy it to a folder.
 
-    A run is exported first. The token is that of huggingface_hub: HF_TOKEN, or hf auth login. Afterwards everybody
-    who may see it uses it as hub:OWNER/NAME. Examples:
+    A run is exported first. The access token is that of huggingface_hub: HF_TOKEN, or hf auth login. Afterwards
+    everybody who has access can use the model as hub:OWNER/NAME. Examples:
       unmask push runs/shakespeare someone/shakespeare --private
       unmask push models/small someone/small --message "bf16"
       unmask push runs/shakespeare file:shared/shakespeare
     """
 
     model: MODEL
-    """The folder of a run, or another model."""
+    """Folder of a run, or another model."""
     repo: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="REPO")]
-    """OWNER/NAME on the hub, made if it is not there; or file:DIR."""
+    """OWNER/NAME on the hub, created if it does not exist; or file:DIR."""
     private: bool = False
-    """Make a new repository that only you see."""
+    """Make a new repository private."""
     message: str = "Model made by unmask"
-    """Of the commit."""
+    """Commit message."""
     best: bool = False
-    """Of a run: the checkpoint with the lowest held-out bound instead of the newest."""
+    """For a run: use the checkpoint with the lowest held-out bound instead of the newest."""
     raw: bool = False
-    """Of a run: the plain weights instead of their average."""
+    """For a run: use the raw weights instead of their moving average."""
     dtype: Literal["fp32", "bf16"] = "fp32"
-    """How the weights of a run are stored."""
+    """For a run: type in which the weights are stored."""
     json: bool = False
-    """Print where it is as JSON and nothing else."""
+    """Print its location as JSON and nothing else."""
 
     def run(self) -> int:
         from . import sharing
@@ -75,20 +75,20 @@ class Push:
 
 @dataclass(frozen=True)
 class Info:
-    """Explain any folder of ours: prepared data, a run, a model.
+    """Describe a folder: prepared data, a run or a model.
 
-    It says what is in it, how it came about, how far it is, and what to do next. Examples:
+    It shows what the folder holds, how it was made, how far it has got, and what to do next. Examples:
       unmask info demo
       unmask info data/book --examples 5
       unmask info hub:someone/shakespeare --json
     """
 
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DIR|MODEL")]
-    """A folder of prepared data, of a run or of an exported model, hub:OWNER/NAME, or a shipped model's name."""
+    """Folder of prepared data, a run or an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     examples: int = 3
-    """How many rows of prepared data to show."""
+    """Number of rows of prepared data to show."""
     json: bool = False
-    """Print what is known as JSON and nothing else."""
+    """Print the description as JSON and nothing else."""
 
     def run(self) -> int:
         from . import info
@@ -98,21 +98,21 @@ class Info:
 
 @dataclass(frozen=True)
 class Plot:
-    """Draw a run: loss, schedule, tokens per step, learned w.
+    """Plot runs: loss, schedule, tokens per step, learned w.
 
-    Several runs share the axes. Examples:
+    Several runs are drawn on the same axes. Examples:
       unmask plot runs/shakespeare
       unmask plot runs/md4 runs/genmd4 --out comparison --format svg
     """
 
-    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN …")]
-    """Folders of runs; other models have no loss to draw."""
+    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN …", help_behavior_hint="")]
+    """Folders of runs; other models have no loss to plot."""
     out: Annotated[Path | None, optional("DIR")] = None
-    """Where to write; needed for several runs. Default: RUN/plots, or results/MODEL/plots for another model."""
+    """Output folder; required for several runs. Default: RUN/plots, or results/MODEL/plots for another model."""
     format: Literal["png", "svg"] = "png"
-    """Of the pictures."""
+    """File format of the plots."""
     steps: int = 64
-    """Steps of the sampler whose tokens per step are drawn."""
+    """Sampling steps in the plot of tokens per step."""
     json: bool = False
     """Print the list of files as JSON and nothing else."""
 

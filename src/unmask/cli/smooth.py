@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable
 
 DECAY = 0.95
-"""Weight of a value beside that of the one after it; about the last 1/(1 − d) = 20 values count."""
+"""Weight of a value relative to the next one; about the last 1/(1 − d) = 20 values count."""
 
 
 class Smooth:
-    """The mean m = Σ wᵢ xᵢ / W of values with weights wᵢ = d^(n−i) and W = Σ wᵢ: from the first value on unbiased.
+    """The mean m = Σ wᵢ xᵢ / W of values with weights wᵢ = d^(n−i) and W = Σ wᵢ; unbiased from the first value on.
 
-    West (1979): with each value m moves by (x − m) / W, and S = Σ wᵢ (xᵢ − m)² by the product of its distances from the
-    old m and the new one.
+    West (1979): each value moves m by (x − m) / W, and S = Σ wᵢ (xᵢ − m)² by the product of its distances from the
+    old and the new m.
     """
 
     def __init__(self, values: Iterable[float] = ()) -> None:
@@ -21,7 +21,7 @@ class Smooth:
             self.take(value)
 
     def take(self, value: float) -> None:
-        """Take a value in."""
+        """Include a value."""
         before = self.mean if self._weights else value
         self._weights = DECAY * self._weights + 1
         self._squares = DECAY**2 * self._squares + 1
@@ -30,8 +30,8 @@ class Smooth:
 
     @property
     def error(self) -> float:
-        """Of the mean, for independent values of one law: σ √(Σ wᵢ²) / W, where E S = σ² (W − Σ wᵢ² / W)."""
+        """Standard error of the mean, for i.i.d. values: σ √(Σ wᵢ²) / W, where E S = σ² (W − Σ wᵢ² / W)."""
         freedom = self._weights - self._squares / self._weights if self._weights else 0.0
-        if freedom < 1e-9:  # one value says nothing of its error
+        if freedom < 1e-9:  # one value does not determine an error
             return math.nan
         return math.sqrt(self._spread / freedom * self._squares) / self._weights

@@ -1,4 +1,4 @@
-"""Output that every terminal can show: without UTF-8, without colours, closed half-way."""
+"""Output that every terminal can show: without UTF-8, without colours, or closed early."""
 
 import codecs
 import io
@@ -31,14 +31,14 @@ PLAIN = {
     "μ": "mu",
     "ρ": "rho",
 }
-"""What stands for a symbol where it cannot be shown; others become question marks."""
+"""Replacements for symbols that cannot be shown; all others become question marks."""
 _HANDLER = "unmask.plain"
 CLOSED = 141
-"""The exit code where the reader of a pipe has gone, as of a program that the signal ends."""
+"""Exit code when the reader of a pipe has gone, as for a program that SIGPIPE ends."""
 
 
 def make_safe() -> None:
-    """From now on nothing that is printed can fail for want of a symbol."""
+    """Replace symbols that a stream cannot encode, so that printing never fails."""
     codecs.register_error(_HANDLER, _spelled)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -52,18 +52,18 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
 
 
 def decimal(value: float | None, digits: int) -> str:
-    """A number with so many digits; a dash where there is none, as for the error of a single sequence."""
+    """A number with this many digits; a dash for NaN or None, such as the error of a single sequence."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 def complain(message: str) -> int:
-    """A mistake, in red where there are colours; returns the exit code."""
+    """Print an error, in red where colours are available; returns the exit code."""
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     print(f"\033[31m{message}\033[0m" if colour else message, file=sys.stderr)
     return 2
 
 
 def leave_quietly() -> int:
-    """Nobody reads any more: what is still to be written goes nowhere."""
+    """The reader has gone: discard what is still to be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return CLOSED

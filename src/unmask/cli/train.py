@@ -1,4 +1,4 @@
-"""`unmask train`: the configuration from a preset or the data, fields set one by one, progress, and a clean end."""
+"""`unmask train`: the configuration from a preset or the data, fields set one by one, progress, and a clean exit."""
 
 import contextlib
 import io
@@ -50,20 +50,20 @@ def configure(
     settings: tuple[str, ...],
     start: str | None = None,
 ) -> tuple[RunConfig, Plan | None]:
-    """The configuration asked for, and how its data is prepared if it is a preset's own."""
+    """The requested configuration, and how to prepare its data if the data belongs to a preset."""
     plan = None
     if start is not None:
         if data is None or preset is not None or size is not None or method is not None:
             given = " ".join(f"{word}" for word in (preset, size, method) if word) or "no --data"
-            fail("a model to start with brings all but the data", got=given, allowed="--data DIR alone", do="give that")
+            fail("--start sets everything but the data", got=given, allowed="--data DIR only", do="leave out the rest")
         return apply(finetuning_config(start, str(data)), settings), None
     if preset is None and data is None:
-        fail("nothing to train on", got="no preset, no --data", allowed="one of them", do="unmask train --help")
+        fail("nothing to train on", got="no preset, no --data", allowed="one of them", do="see unmask train --help")
     if preset is None:
         config = default_config(str(data), size or "1m", method or "md4")
     else:
         if size is not None:
-            fail("a preset has its size", got=f"--size {size}", allowed="--layers, --heads, --width", do="use those")
+            fail("a preset sets the size", got=f"--size {size}", allowed="--layers, --heads, --width", do="use those")
         found = presets.find(preset)
         config, plan = (found.config, found.plan) if data is None else (adapted_to_data(found.config, str(data)), None)
     if method is not None:
@@ -72,8 +72,8 @@ def configure(
 
 
 def begun(out: Path | None) -> RunConfig | None:
-    """The configuration of the run in a folder, if there is one, with its data where they are now: it goes on by its
-    name alone.
+    """The configuration of the run in a folder, if there is one, with the present location of its data: --out alone
+    resumes a run.
     """
     if out is None or not (out / CONFIG).exists():
         return None
@@ -99,7 +99,7 @@ def apply(config: RunConfig, settings: tuple[str, ...]) -> RunConfig:
 
 
 def _check_names(config: RunConfig) -> None:
-    """A field is set by its bare name: a part of one's own may not have one that another part has."""
+    """Fields are set by their bare names, so a user's own part must not reuse the name of another field."""
     named = [name.replace("--no-", "--") for name in flags(config)]
     named += set(_OWN_FLAGS) - {f"--{entry.name}" for entry in fields(config)}
     twice = sorted({name for name in named if named.count(name) > 1})
@@ -109,10 +109,10 @@ def _check_names(config: RunConfig) -> None:
 
 
 def _check_owner(name: str, config: RunConfig) -> None:
-    """Say whose field it is, where another method has it, or that a switch stands there already."""
+    """Name the method that has the field, or say that a switch is already set this way."""
     switch = name.replace("--no-", "--") if name.startswith("--no-") else name.replace("--", "--no-", 1)
     if switch in flags(config):
-        fail("nothing to switch", got=name, allowed=switch, do=f"leave {name} out: it is so already")
+        fail("nothing to switch", got=name, allowed=switch, do=f"leave {name} out: it is already set this way")
     owners = [method for method, kind in METHODS.items() if name in flags(kind())]
     if owners:
         method = method_name(config)
@@ -124,7 +124,7 @@ _OWN_FLAGS = ("--data", "--out", "--size", "--start", "--method", "--log", "--pa
 
 
 def flags(config: Any) -> list[str]:
-    """The names under which the fields of a configuration are set; a switch that is on is turned off by --no-…"""
+    """The options that set the fields of a configuration; a switch that is on is turned off by --no-…"""
     found = []
     for entry in fields(config):
         value = getattr(config, entry.name)
@@ -135,15 +135,17 @@ def flags(config: Any) -> list[str]:
     return found
 
 
-def help_text() -> str:
-    """Presets and fields, for the end of `unmask train --help`."""
+def help_text(preset: str | None, method: str | None) -> str:
+    """Presets, and the fields of a configuration with its defaults: the last part of `unmask train --help`."""
     lines = [f"  {name:26} {make().summary}" for name, make in presets.PRESETS.items()]
+    config = RunConfig("DIR", TransformerConfig(27)) if preset is None else presets.find(preset).config
+    config = config if method is None else with_method(config, method)
     said = io.StringIO()
-    example = RunConfig("DIR", TransformerConfig(27))
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-        tyro.cli(RunConfig, default=example, args=["--help"], prog="unmask train", config=_FIELDS)
+        tyro.cli(RunConfig, default=config, args=["--help"], prog="unmask train", config=_FIELDS)
     settings = said.getvalue().split("\n\n", 1)[-1]
-    return "presets:\n" + "\n".join(lines) + "\n\nfields (here with the defaults of a text model):\n" + settings
+    whose = f"{preset or 'a text model; PRESET --help lists those of a preset'}"
+    return "presets:\n" + "\n".join(lines) + f"\n\nfields of the configuration ({whose}):\n" + settings
 
 
 def run(
@@ -155,7 +157,7 @@ def run(
     as_json: bool,
     dry_run: bool,
 ) -> int:
-    """Train and show it; returns the exit code. Of several ranks, the first one speaks."""
+    """Train with progress; returns the exit code. With several ranks, only the first one prints."""
     console = Console(quiet=as_json or not from_environment().first)
     if dry_run:
         return _dry(config, shape_of(config, plan), as_json)
@@ -174,7 +176,7 @@ def run(
 
 
 def _dry(config: RunConfig, shape: tuple[int, ...], as_json: bool) -> int:
-    """What would be trained, and what it costs."""
+    """Print what would be trained, and what it costs."""
     if not from_environment().first:
         return 0
     if as_json:
@@ -186,7 +188,7 @@ def _dry(config: RunConfig, shape: tuple[int, ...], as_json: bool) -> int:
 
 
 def _prepare(plan: Plan, out: Path, console: Console) -> None:
-    """The first rank prepares, the others wait for it; should it fail, torchrun ends them."""
+    """The first rank prepares the data and the others wait for it; if it fails, torchrun ends them."""
     if from_environment().first:
         console.print(f"preparing {plan.source} in {out}", highlight=False)
         data_command.prepare_with_bar(plan, out, None, console)
@@ -195,7 +197,7 @@ def _prepare(plan: Plan, out: Path, console: Console) -> None:
 
 
 def shape_of(config: RunConfig, plan: Plan | None) -> tuple[int, ...]:
-    """Of a row: as the data was prepared, or as the preset will prepare it."""
+    """Shape of a row: as the data was prepared, or as the preset will prepare it."""
     if plan is None or (Path(config.data) / FILE).exists():
         return Facts.of(Dataset(config.data), config.length).shape
     found = next(p for p in (make() for make in presets.PRESETS.values()) if p.plan == plan)
@@ -213,7 +215,7 @@ def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
 
 
 def _cost(config: RunConfig, shape: tuple[int, ...]) -> dict[str, float]:
-    """How large the network is, and what it takes on one device."""
+    """The size of the network, and what it takes on one device."""
     found: Cost = cost(config.network.build, shape)
     micro = config.training.micro_batch or config.training.batch_size
     memory = found.memory(micro, mixed=torch.cuda.is_available(), chunk=chunk_size(found.vocab_size))
@@ -223,7 +225,7 @@ def _cost(config: RunConfig, shape: tuple[int, ...]) -> dict[str, float]:
 def train_shown(
     config: RunConfig, out: Path, log: tuple[str, ...], console: Console, parallel: str | None = None
 ) -> int | None:
-    """Train with progress; None when it is done, the exit code when it was stopped."""
+    """Train with progress; returns None when training is done, the exit code when it was stopped."""
     _, note = held_out(Dataset(config.data), config.length)
     if note is not None:
         console.print(note, highlight=False, soft_wrap=True)
@@ -242,13 +244,13 @@ def train_shown(
     if last is None or not last.stop_asked:
         return None
     if from_environment().first:
-        Console(stderr=True).print(f"stopped after step {last.step} and saved; the same command goes on")
+        Console(stderr=True).print(f"stopped after step {last.step} and saved; run the same command again to resume")
     return STOPPED
 
 
 @contextmanager
 def _troubles(config: RunConfig) -> Iterator[None]:
-    """What a device or another rank may do to us, said in one line."""
+    """Report a failure of the device or of another rank in one line."""
     world, training = from_environment(), config.training
     micro = training.micro_batch or training.batch_size // world.size
     try:
@@ -260,11 +262,12 @@ def _troubles(config: RunConfig) -> Iterator[None]:
         if world.size == 1:
             raise
         said = str(error).strip().splitlines()[0]
-        raise ConnectionError(f"rank {world.rank}: another rank is gone ({said}); the same command goes on") from None
+        again = "run the same command again to resume"
+        raise ConnectionError(f"rank {world.rank}: another rank is gone ({said}); {again}") from None
 
 
 def _tell(report: Report, out: Path, console: Console) -> None:
-    """The held-out bound and a sample, when there are new ones."""
+    """Print the held-out bound and samples, when there are new ones."""
     if report.validation is not None:
         console.print(f"step {report.step}: held out {report.validation}", highlight=False)
     if report.preview is None:
@@ -284,7 +287,7 @@ def _last_validation(out: Path) -> Any:
 
 
 class Running:
-    """The loss and the speed of late, in words; what a run was before it was interrupted counts for the loss."""
+    """The recent loss and speed, as text; for the loss, steps before an interruption count too."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -292,7 +295,7 @@ class Running:
         self._speed = Smooth()
 
     def take(self, report: Report) -> None:
-        """Take a step in."""
+        """Include a step."""
         if self._loss is None:
             self._loss = Smooth(line["loss"] for line in Run(self._out).metrics() if line["step"] < report.step)
         self._loss.take(report.loss)
@@ -307,7 +310,7 @@ class Running:
 
 @contextmanager
 def _bar(console: Console, steps: int, running: Running) -> Iterator[Callable[[Report], None]]:
-    """A progress bar in a terminal, a line now and then elsewhere."""
+    """A progress bar in a terminal, an occasional line elsewhere."""
     if not console.is_terminal:
         yield _lines(console, steps, running)
         return

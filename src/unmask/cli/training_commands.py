@@ -11,25 +11,25 @@ from .flags import optional
 
 @dataclass(frozen=True)
 class Demo:
-    """See it at work: a model writes, fills, scores and draws.
+    """Take a tour: a model writes, fills gaps, scores and draws.
 
-    Then one of your own is trained. Three minutes in all; every part can be skipped. Examples:
+    Then a model of your own is trained. The tour takes three minutes; every part can be skipped. Examples:
       unmask demo
       unmask demo --text my.txt --skip exact
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("unmask-demo")
-    """Folder for the run and the pictures; with the same folder a stopped demo goes on."""
+    """Folder for the run and the images; an interrupted demo resumes in the same folder."""
     text: Annotated[Path | None, optional("FILE")] = None
-    """Text of yours: the shipped model goes on learning from it. Without it, one learns Shakespeare from nothing."""
+    """Your own text, to fine-tune the shipped model on. Default: train a model on Shakespeare from scratch."""
     skip: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PART", help_behavior_hint="")] = ()
     """Parts to leave out: write, fill, score, digits, train, exact."""
     steps: int = 1000
-    """Training steps; at most 200 are made on a text of yours."""
+    """Training steps; at most 200 with --text."""
     seed: int = 0
-    """All randomness of the demo follows from this number."""
+    """Random seed of the whole demo."""
     json: bool = False
-    """Print the figures as JSON and nothing else."""
+    """Print the results as JSON and nothing else."""
 
     def run(self) -> int:
         """Imported here so that `unmask --help` does not wait for torch."""
@@ -40,10 +40,10 @@ class Demo:
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model, by a preset or on prepared data.
+    """Train a model, from a preset or on prepared data.
 
-    Stopped or killed, the same command goes on, or --out alone. Every field of the configuration is a flag too:
-    --steps 500 --layers 6 --optimizer muon. Examples:
+    If interrupted, run the same command again to resume, or unmask train with --out alone. Every configuration field
+    is also an option: --steps 500 --layers 6 --optimizer muon. Examples:
       unmask train characters --out runs/shakespeare
       unmask train --data data/book --out runs/book --size 10m --steps 500
       unmask train --start demo --data data/letters --out runs/letters
@@ -52,24 +52,23 @@ class Train:
     """
 
     preset: Annotated[tyro.conf.Positional[str | None], optional("PRESET")] = None
-    """A known setting, data included; see the list below. Without one, --data decides."""
+    """A preset from the list below, data included. Without one, the configuration is chosen for --data."""
     data: Annotated[Path | None, optional("DIR")] = None
-    """A folder made by unmask data prepare; a preset prepares its own if left out."""
+    """Folder made by unmask data prepare. Default: a preset prepares its own data."""
     out: Annotated[Path | None, optional("DIR")] = None
-    """The run's folder: configuration, metrics, samples, checkpoints."""
+    """Folder of the run: configuration, metrics, samples, checkpoints."""
     size: Annotated[str | None, optional("NAME")] = None
-    """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters. Default: 1m."""
+    """Size of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters. Default: 1m."""
     start: Annotated[str | None, optional("MODEL")] = None
-    """Begin with the weights of a model, and with its network and method; the data must have its vocabulary."""
+    """Fine-tune a model: start from its weights, network and method. The data must have its vocabulary."""
     method: Annotated[str | None, optional("NAME")] = None
-    """md4, genmd4, which learns a schedule for every token, or one of unmask baselines. Default: the preset's, or
-    md4."""
+    """md4, genmd4 (learns a schedule for every token), or one of unmask baselines. Default: the preset's, or md4."""
     log: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
-    """tensorboard, wandb or both, besides metrics.jsonl."""
+    """Also log to tensorboard, wandb or both; metrics.jsonl is always written."""
     parallel: Annotated[Literal["ddp", "fsdp"] | None, optional("NAME")] = None
-    """Under torchrun: ddp (every rank holds the model; the default) or fsdp (every rank holds a part)."""
+    """With torchrun: ddp (every rank holds the whole model; the default) or fsdp (every rank holds a part of it)."""
     dry_run: bool = False
-    """Print the configuration and its cost, and train nothing."""
+    """Print the configuration and its cost without training."""
     json: bool = False
     """Print the result as JSON and nothing else."""
     settings: tyro.conf.Suppress[tuple[str, ...]] = ()
@@ -93,9 +92,9 @@ class Train:
 
 @dataclass(frozen=True)
 class Baselines:
-    """List the methods beside MD4 and GenMD4.
+    """List the training methods besides MD4 and GenMD4.
 
-    It says what differs, whose they are, whether they have a bound, and what a step costs. Examples:
+    The list says how each one differs, who published it, whether it has a bound, and what a step costs. Examples:
       unmask baselines
       unmask train text8 --method sedd --out runs/sedd
     """
@@ -111,31 +110,31 @@ class Baselines:
 
 @dataclass(frozen=True)
 class BenchTrain:
-    """Measure how fast a configuration trains here.
+    """Measure how fast a configuration trains on this machine.
 
-    On made-up data: tokens/s, memory, and where the time goes. Every field of the configuration is a flag too, as
-    with train. Examples:
+    It trains on synthetic data and reports tokens/s, memory, and where the time goes. Every configuration field is
+    also an option, as with unmask train. Examples:
       unmask bench train characters --batch-size 32
       unmask bench train text8 --masks exact-k --shift 0 --out before.json
       unmask bench train text8 --masks exact-k --shift 0 --mlp relu2 --compare before.json
     """
 
     preset: Annotated[tyro.conf.Positional[str | None], optional("PRESET")] = None
-    """A known setting; see unmask train --help. Without one, --data decides."""
+    """A preset from the list below. Without one, the configuration is chosen for --data."""
     data: Annotated[Path | None, optional("DIR")] = None
-    """A folder made by unmask data prepare, for its shape and vocabulary only."""
+    """Folder made by unmask data prepare; only its shape and vocabulary are used."""
     size: Annotated[str | None, optional("NAME")] = None
-    """Of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters."""
+    """Size of the network, without a preset: 1m, 3m, 10m, 30m, 85m, 300m, 700m or 1b parameters."""
     method: Annotated[str | None, optional("NAME")] = None
-    """md4, genmd4 or one of unmask baselines."""
+    """Training method: md4, genmd4 or a name listed by unmask baselines."""
     windows: int = 5
-    """How many times to measure."""
+    """Number of times to measure."""
     window: int = 10
-    """Steps each time."""
+    """Training steps in each measurement."""
     out: Annotated[Path | None, optional("FILE")] = None
-    """Write the result as JSON."""
+    """Write the result to a JSON file."""
     compare: Annotated[Path | None, optional("FILE")] = None
-    """A result to compare with."""
+    """A result file to compare with, written with --out."""
     json: bool = False
     """Print the result as JSON and nothing else."""
     settings: tyro.conf.Suppress[tuple[str, ...]] = ()

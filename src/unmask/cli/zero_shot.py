@@ -1,4 +1,4 @@
-"""`unmask eval --text`: one text, or all sets that can be had."""
+"""`unmask eval --text`: one text, or all available sets."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,13 +20,13 @@ from .terminal import decimal
 
 Found = dict[str, Any]
 EVERY = "all"
-"""The word for all sets."""
+"""The value of --text that stands for all sets."""
 
 
 def run(
     model: str, text: str, sets: Path | None, protocol: str, detokeniser: str | None, how: Evaluation, as_json: bool
 ) -> int:
-    """Measure what is named."""
+    """Measure the named text or all sets."""
     console = Console(quiet=as_json)
     suite = ZeroShots(find_model(model), how)
 
@@ -37,13 +37,13 @@ def run(
     if text == EVERY:
         return _run_all([find_text(name, sets) for name in SETS], measured, console)
     path, found = measured(find_text(text, sets))
-    _say(console, _sentence(found), f"kept in {path}")
+    _say(console, _sentence(found), f"saved in {path}")
     _print_json(found, console)
     return 0
 
 
 def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found]], console: Console) -> int:
-    """Each by itself: one that cannot be had does not stop the others."""
+    """Measure each on its own: one that is unavailable does not stop the others."""
     figures: list[Found] = []
     missing: dict[str, str] = {}
     for one in texts:
@@ -53,15 +53,15 @@ def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found
             missing[one.name] = str(mistake).split("\n")[0]
     _print_json({"sets": figures, "missing": missing}, console)
     _say(console, *(f"{name}: {why}" for name, why in missing.items()))
-    do = "give a folder of their files with --sets"
+    do = "name a folder with their files by --sets"
     require(bool(figures), "no set could be measured", got=", ".join(missing), allowed="at least one", do=do)
     console.print(_table(figures))
-    _say(console, f"{len(figures)} of {len(texts)} sets, protocol {figures[0]['protocol']}; kept in evals")
+    _say(console, f"{len(figures)} of {len(texts)} sets, protocol {figures[0]['protocol']}; saved in evals")
     return 0
 
 
 def _print_json(document: Found, console: Console) -> None:
-    """Instead of what a quiet console would say."""
+    """Print JSON if the console is quiet."""
     if console.quiet:
         print_json(document)
 

@@ -1,8 +1,8 @@
-"""The mathematics of masked diffusion: schedules, the process, bounds, estimators, draws, and the oracle.
+"""The mathematics of masked diffusion: schedules, the process, bounds, estimators, sampling, and the oracle.
 
-Needs torch and nothing else. In order of reading: `schedule` (α_t), `process` (q and p), `objective` (the
-bound), `estimator` with `points` and `k_law` (how times and masks are drawn), `generalized` and `race` (GenMD4),
-`categorical` and `streams` (randomness), `exact` (laws whose answers are known), `matrices` (the paper's matrix forms).
+Depends on torch only. Suggested reading order: `schedule` (α_t), `process` (q and p), `objective` (the bound),
+`estimator` with `points` and `k_law` (how times and masks are drawn), `generalized` and `race` (GenMD4), `categorical`
+and `streams` (randomness), `exact` (distributions with known answers), `matrices` (the paper's matrix forms).
 """
 
 from . import exact, matrices

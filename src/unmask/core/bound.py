@@ -1,4 +1,4 @@
-"""A bound with its error bar: the NELBO of given sequences under any denoiser and any estimator."""
+"""A bound with its standard error: the NELBO of given sequences under any denoiser and any estimator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .streams import Streams
 
 @dataclass(frozen=True)
 class Bound:
-    """NELBO of each sequence in nats, with the standard error of its Monte-Carlo mean."""
+    """The NELBO of each sequence in nats, with the standard error of its Monte Carlo mean."""
 
     nelbo: Nelbo
     standard_error: Tensor
@@ -28,13 +28,13 @@ class Bound:
 
 
 class NelboFn(Protocol):
-    """How a draw is charged to a denoiser: (denoiser, x_0, draw, estimator, condition) → bound of each row."""
+    """Computes the bound of each row from a draw: (denoiser, x_0, draw, estimator, condition) → Nelbo."""
 
     def __call__(self, denoiser: Any, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo: ...
 
 
 def nelbo_at_once(denoiser: Denoiser, x_0: Tensor, draw: Draw, estimator: Estimator, condition: Any, /) -> Nelbo:
-    """By its logits at every position."""
+    """Compute the bound from logits at every position."""
     logits = denoiser(estimator.network_input(x_0, draw), draw.t, condition)
     return estimator.nelbo(logits[draw.mask], x_0, draw)
 
@@ -55,15 +55,15 @@ def estimate_nelbo(
 ) -> Bound:
     """Estimate the NELBO of each sequence x_0 [B, ...] from `repeats` independent groups of `draws` evaluations.
 
-    `index` numbers the sequences within their data set (default 0..B−1). Their random numbers follow from it, so
-    that a data set taken in batches has independent errors, and the same ones however it is cut. The draws of a
+    `index` numbers the sequences within their data set (default 0..B−1). It determines their random numbers, so that
+    a data set evaluated in batches has independent errors, and the same errors however it is split. The draws of a
     group are spread over the time axis together, so only whole groups are independent: the standard error is that
-    of the mean over groups. Takes B·draws·repeats evaluations of the denoiser; `charge` says how one is made, for
-    denoisers that can do with less than all logits.
+    of the mean over groups. Takes B·draws·repeats evaluations of the denoiser; `nelbo_fn` defines one evaluation,
+    for denoisers that do not need all logits.
     """
     require(
         draws >= 1 and repeats >= 2,
-        "too few evaluations for an error bar",
+        "too few evaluations for a standard error",
         got=f"draws={draws}, repeats={repeats}",
         allowed="draws >= 1 and repeats >= 2",
         do="raise repeats",
@@ -83,12 +83,12 @@ def estimate_nelbo(
 
 
 def _repeated(x: Any, batch: int, times: int) -> Any:
-    """Each sequence's entry `times` times."""
+    """Repeat the entry of each sequence `times` times."""
     return _mapped(x, batch, lambda entries: entries.repeat_interleave(times, 0))
 
 
 def _mapped(x: Any, batch: int, function: Callable[[Tensor], Tensor]) -> Any:
-    """Every tensor with an entry for each sequence changed, also within tuples, lists and dicts."""
+    """Apply a function to every tensor with one entry per sequence, also within tuples, lists and dicts."""
     if isinstance(x, Tensor) and x.ndim and len(x) == batch:
         return function(x)
     if isinstance(x, dict):
@@ -119,8 +119,8 @@ def fit_surprise(
 ) -> Tensor:
     """The denoiser's mean loss on each token, [V]: a baseline for `Controlled`, to be used with β = 1.
 
-    Fit it on other sequences (or another seed) than it is used on, or the estimate is no longer unbiased.
-    Tokens that never occur get the mean over those that do. chunk: sequences at once, for the sake of memory.
+    Fit it on different sequences (or with a different seed) from those it is used on, or the estimate becomes biased.
+    Tokens that never occur get the mean over those that do. chunk: sequences per pass, to limit memory.
     """
     vocab_size, numbers = estimator.process.vocab_size, torch.arange(len(x_0), device=x_0.device)
     total, count = (torch.zeros(vocab_size, dtype=torch.float64, device=x_0.device) for _ in range(2))

@@ -1,11 +1,11 @@
 """The one place where a token is drawn.
 
-A draw inverts the distribution function: float32 softmax, float64 cumulative sum, one float64 uniform.
-Every token keeps its probability to float32 precision, down to about 2^-53, the spacing of the uniform.
-The draw that the literature uses, one float32 Gumbel-max over the tokens *and* the mask, cannot do that:
+A draw inverts the cumulative distribution function: float32 softmax, float64 cumulative sum, one float64 uniform.
+Every token keeps its probability to float32 precision, down to about 2^-53, the spacing of the uniforms.
+The draw commonly used in the literature, a single float32 Gumbel-max over the tokens *and* the mask, does not:
 a float32 uniform is a multiple of 2^-24, so a Gumbel never exceeds 24 log 2, and a token whose odds
-against the mask are below 2^-24 is never drawn (App. G of the paper noticed it as an "implicit top-p").
-It is kept as `legacy_joint_gumbel`, to reproduce old results and to be tested against.
+against the mask are below 2^-24 is never drawn (App. G of the paper observed this as an "implicit top-p").
+It is kept as `legacy_joint_gumbel`, to reproduce old results and as a reference in tests.
 """
 
 import torch
@@ -41,7 +41,7 @@ def inverse_cdf(logits: Tensor, u: Tensor) -> Tensor:
 def filter_logits(
     logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Tensor:
-    """Temperature, then top-k, then top-p, on logits [..., V]. Each of them changes the law.
+    """Apply temperature, then top-k, then top-p to logits [..., V]. Each of them changes the distribution.
 
     Temperature 0 leaves only the most likely token. Top-k keeps the k largest logits (and all that tie with
     the last). Top-p keeps the smallest set of most likely tokens whose mass reaches p, the one that
@@ -62,12 +62,12 @@ def _apply_temperature(logits: Tensor, temperature: float) -> Tensor:
         "temperature is out of range",
         got=temperature,
         allowed="a finite number >= 0",
-        do="use 1 for the model's own law, 0 for the most likely token",
+        do="use 1 for the model's own distribution, 0 for the most likely token",
     )
-    if temperature < torch.finfo(softmax_dtype(logits)).tiny:  # nothing can be divided by it any more
+    if temperature < torch.finfo(softmax_dtype(logits)).tiny:  # too small to divide by
         best = logits.argmax(-1, keepdim=True)
         return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
-    logits = logits.to(softmax_dtype(logits))  # a quotient of bfloat16 would be rounded to 8 bits
+    logits = logits.to(softmax_dtype(logits))  # in bfloat16 the quotient would be rounded to 8 bits
     return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
@@ -96,16 +96,16 @@ def _keep_top_p(logits: Tensor, top_p: float) -> Tensor:
     ordered, order = logits.sort(dim=-1, descending=True, stable=True)
     probs = ordered.softmax(-1, dtype=torch.float64)
     mass_before = probs.cumsum(-1) - probs
-    past_p = mass_before >= top_p - 1e-12  # sums of equal shares may come out a little below what they are
+    past_p = mass_before >= top_p - 1e-12  # sums of equal shares may round to slightly below their true value
     drop = past_p.scatter(-1, order, past_p)
     return logits.masked_fill(drop, -torch.inf)
 
 
 def legacy_joint_gumbel(logits: Tensor, unmask_prob: Tensor, u: Tensor) -> Tensor:
-    """The literature's draw, kept for comparison only: float32 Gumbel-max over V tokens and the mask.
+    """The draw used in the literature, kept for comparison only: float32 Gumbel-max over V tokens and the mask.
 
-    logits [R, V], unmask_prob [R] and float32 uniforms [R, V+1] give ids [R], V meaning "stays masked". Written as the
-    equivalent race argmax_k p_k/(−log u_k). Since u ≤ 1 − 2^-24, tokens whose odds against the mask are below about
+    logits [R, V], unmask_prob [R] and float32 uniforms [R, V+1] give ids [R], where V means "stays masked". Written as
+    the equivalent race argmax_k p_k/(−log u_k). Since u ≤ 1 − 2^-24, tokens whose odds against the mask are below about
     2^-24 are never drawn: at the first of T uniform steps that is every token of probability below 2^-24·(T−1).
     """
     p = unmask_prob.float()[:, None]

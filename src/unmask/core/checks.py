@@ -1,8 +1,8 @@
-"""Checks of what a caller passes in: one sentence per mistake, and a switch for hot loops.
+"""Validation of arguments: one sentence per mistake, and a switch for hot loops.
 
-Every message says what is wrong, what was got, what is allowed and what to do. Shapes are always
-checked: that is free. Values are checked by reading the tensor, which on a GPU waits for the device;
-a loop that has already checked its data turns value checks off:
+Every message states what is wrong, the value received, what is allowed and what to do. Shapes are always
+checked, which costs nothing. Values are checked by reading the tensor, which on a GPU waits for the device;
+a loop that has already checked its data can turn value checks off:
 
     with checks.trusted():
         ...
@@ -22,7 +22,7 @@ _trusted = ContextVar("trusted", default=False)
 
 @contextmanager
 def trusted() -> Iterator[None]:
-    """Inside this block tensors are taken at their word: shapes are checked, values are not."""
+    """Within this block the shapes of tensors are checked, but their values are trusted."""
     token = _trusted.set(True)
     try:
         yield
@@ -35,7 +35,7 @@ def _reads_values() -> bool:
 
 
 def in_pairs(index: Tensor) -> bool:
-    """Whether samples stand as 2j, 2j+1, …; numbers that are not looked at are believed to."""
+    """Whether samples come in pairs 2j, 2j+1, …; assumed to be so if values are not read."""
     if len(index) % 2 or not _reads_values():
         return len(index) % 2 == 0
     first, second = index.view(-1, 2).unbind(1)
@@ -57,11 +57,11 @@ def positive(x: float | Tensor, what: str) -> None:
 
 def times(t: Tensor, what: str = "time t") -> None:
     """Every element of `t` must lie in [0, 1]."""
-    _unit_interval(t, what, do="time runs from 0 (data) to 1 (all masked)")
+    _unit_interval(t, what, do="use times from 0 (data) to 1 (all masked)")
 
 
 def ordered(s: Tensor, t: Tensor) -> None:
-    """Always s ≤ t: s is the time nearer the data."""
+    """s ≤ t must hold: s is the time closer to the data."""
     if _reads_values():
         late = s > t
         if late.any():
@@ -69,7 +69,7 @@ def ordered(s: Tensor, t: Tensor) -> None:
                 "times are in the wrong order",
                 got=f"s = {s[late].flatten()[0].item()}, t = {t[late].flatten()[0].item()}",
                 allowed="s <= t",
-                do="pass the time nearer the data first",
+                do="pass the time closer to the data first",
             )
 
 
@@ -117,18 +117,18 @@ def tokens(x: Tensor, vocab_size: int, *, allow_mask: bool = False) -> None:
             "a token id is outside the vocabulary",
             got=bad.flatten()[0].item(),
             allowed=f"0..{largest}" + (f" ({vocab_size} is the mask)" if allow_mask else ""),
-            do="check the vocabulary the data was made with",
+            do="check the vocabulary that the data was encoded with",
         )
 
 
 def k_range(k: Tensor, n: Tensor) -> None:
-    """0 ≤ k ≤ n in every row: one cannot mask more tokens than there are."""
+    """0 ≤ k ≤ n must hold in every row: no more tokens can be masked than there are."""
     require(
         k.shape == n.shape,
         "k has the wrong shape",
         got=tuple(k.shape),
         allowed=f"{tuple(n.shape)}, one k per sequence",
-        do="pass a vector",
+        do="pass a vector with one k per sequence",
     )
     if _reads_values():
         bad = ((k < 0) | (k > n)).nonzero()
@@ -137,13 +137,13 @@ def k_range(k: Tensor, n: Tensor) -> None:
             fail(
                 "the number of masked tokens k is out of range",
                 got=k[first].item(),
-                allowed=f"0..{n[first].item()} (the sequence's valid tokens)",
+                allowed=f"0..{n[first].item()} (the valid tokens of the sequence)",
                 do="draw k from 1..N",
             )
 
 
 def sample_numbers(index: Tensor, largest: int) -> None:
-    """The samples of a batch are numbered by a vector of integers 0..largest."""
+    """The sample numbers of a batch must be a vector of integers in 0..largest."""
     require(
         index.ndim == 1 and not index.is_floating_point() and index.dtype != torch.bool,
         "sample numbers have the wrong form",
@@ -158,7 +158,7 @@ def sample_numbers(index: Tensor, largest: int) -> None:
             "a sample number is out of range",
             got=low if low < 0 else high,
             allowed=f"0..{largest}",
-            do="count samples from 0, and use step for what repeats",
+            do="count samples from 0, and use step for repeated draws",
         )
 
 
@@ -166,15 +166,15 @@ def one_each(count: int, x: Tensor, what: str) -> None:
     """There must be one of `what` for each sequence of x."""
     require(
         count == len(x),
-        f"the number of {what} does not fit the batch",
+        f"the number of {what} does not match the batch",
         got=f"{count} for {len(x)} sequences",
-        allowed="one each",
-        do="make them for this batch",
+        allowed="one for each sequence",
+        do="create them for this batch",
     )
 
 
 def validity(valid: Tensor, x: Tensor) -> None:
-    """A validity mask is bool and has an entry for every position."""
+    """A validity mask must be bool and have one entry per position."""
     require(
         valid.dtype == torch.bool and valid.shape == x.shape,
         "the validity mask has the wrong form",
@@ -185,10 +185,10 @@ def validity(valid: Tensor, x: Tensor) -> None:
 
 
 def times_of(t: Tensor, x: Tensor) -> None:
-    """One time for each sequence."""
+    """There must be one time for each sequence."""
     require(
         t.shape == (len(x),),
-        "the times do not fit the batch",
+        "the times do not match the batch",
         got=f"shape {tuple(t.shape)}",
         allowed=f"({len(x)},), one per sequence",
         do="expand them with t.expand(B)",
@@ -202,7 +202,7 @@ def same_shape(x: Tensor, like: Tensor, what: str) -> None:
         f"{what} has the wrong shape",
         got=tuple(x.shape),
         allowed=f"{tuple(like.shape)}",
-        do="give one entry per position",
+        do="pass one entry per position",
     )
 
 
@@ -213,12 +213,12 @@ def logits(x: Tensor, rows: int, vocab_size: int) -> None:
         "logits have the wrong shape",
         got=tuple(x.shape),
         allowed=f"({rows}, {vocab_size}) = (masked positions, vocabulary without the mask)",
-        do="select the masked rows with logits[mask] and leave the mask column out",
+        do="select the masked rows with logits[mask] and drop the mask column",
     )
 
 
 def not_nan(losses: Tensor, what: str = "logits") -> None:
-    """Losses made from finite numbers are never NaN, so a NaN loss convicts its input."""
+    """Losses computed from finite values are never NaN, so a NaN loss means that the input is at fault."""
     if _reads_values():
         bad = int(losses.isnan().sum())
         require(

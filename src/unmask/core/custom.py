@@ -1,4 +1,4 @@
-"""A schedule from any user function."""
+"""A schedule defined by any user function."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ from .schedule import Schedule
 
 
 class Custom(Schedule):
-    """Any decreasing function α with α(0) = 1; the derivative comes from autograd, the inverse from bisection.
+    """Any non-increasing function α with α(0) = 1; the derivative is computed by autograd, the inverse by bisection.
 
-    Pass `mask_prob` too (a function giving 1 − α(t) without cancellation) if you need full relative
-    precision near t = 0; otherwise 1 − α(t) is subtracted and carries an absolute error of one rounding.
+    Also pass `mask_prob` (a function that computes 1 − α(t) without cancellation) if you need full relative
+    precision near t = 0; otherwise 1 − α(t) is computed by subtraction, with an absolute error of one rounding.
     """
 
     _GRID = 4097
@@ -71,7 +71,7 @@ class Custom(Schedule):
         return self._mask_prob(t)
 
     def dalpha(self, t: Tensor) -> Tensor:
-        """−d(1−α)/dt by autograd; itself differentiable where gradients are on, for a learned α."""
+        """−d(1−α)/dt by autograd; itself differentiable if gradients are enabled, for a learned α."""
         checks.times(t)
         differentiable = torch.is_grad_enabled()
         with torch.inference_mode(False), torch.enable_grad():
@@ -88,7 +88,7 @@ class Custom(Schedule):
         low, high = torch.zeros_like(alpha), torch.ones_like(alpha)
         for _ in range(self._BISECTIONS):
             middle = (low + high) / 2
-            # compare whichever of α and 1−α is small, so that neither end loses digits
+            # compare whichever of α and 1−α is small, so that no precision is lost at either end
             early = torch.where(mask_prob < 0.5, self._mask_prob(middle) < mask_prob, self._alpha(middle) > alpha)
             low, high = torch.where(early, middle, low), torch.where(early, high, middle)
         return (low + high) / 2

@@ -1,4 +1,4 @@
-"""Estimators of the time integral: each draws (t, mask, weight), and `nelbo` charges what was drawn.
+"""Estimators of the time integral: each draws (t, mask, weight), and `nelbo` computes the bound of the draw.
 
 | estimator                              | t and mask                                       | weight            |
 |----------------------------------------|--------------------------------------------------|-------------------|
@@ -12,7 +12,7 @@
 | Controlled(estimator, surprise)        | as the estimator, minus a unigram baseline       | unchanged         |
 
 All are unbiased for the bound they estimate. Exact-k needs no end terms and has far less variance: use it
-unless you need another by name. It holds for every scalar schedule and also for networks that see the time.
+unless you need a specific other one. It is valid for every scalar schedule, and for networks that see the time.
 """
 
 import math
@@ -40,13 +40,13 @@ class Estimator(ABC):
 
     process: Process
     exact: ClassVar[bool] = False
-    """Whether a draw gives the likelihood itself."""
+    """Whether a draw gives the likelihood itself rather than an estimate of a bound."""
 
     @abstractmethod
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         """One draw per row of x_0 [B, ...].
 
-        valid: bool like x_0; false marks padding, which is never masked and never counts.
+        valid: bool, shaped like x_0; false marks padding, which is never masked and never counted.
         strata: rows are spread together in groups of this many consecutive samples (default: all rows).
         """
 
@@ -56,14 +56,14 @@ class Estimator(ABC):
         Only for estimators of the scalar bound, whose losses are cross-entropies and nothing else.
         """
         name, allowed = type(self).__name__, "ContinuousTime, LogSnr, Steps or ExactK"
-        fail("this estimator has no control variate", got=name, allowed=allowed, do="leave Controlled out")
+        fail("this estimator has no control variate", got=name, allowed=allowed, do="omit Controlled")
 
     def network_input(self, x_0: Tensor, draw: Draw) -> Tensor:
-        """What the network sees: x_0 with the drawn positions masked."""
+        """The input of the network: x_0 with the drawn positions masked."""
         return self.process.hide(x_0, draw.mask)
 
     def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
-        """What each masked position costs [R], from its logits [R, V]: any part of them can be computed alone."""
+        """The loss at each masked position [R], from its logits [R, V]; any subset can be computed alone."""
         del draw
         return cross_entropy(logits, positions)
 
@@ -97,7 +97,7 @@ class ContinuousTime(Estimator):
 class LogSnr(Estimator):
     """The log-SNR form: ∫ σ(λ) E[Σ masked loss] dλ with λ uniform on [low, high] (Sec. 3).
 
-    The interval is cut to what the schedule reaches; the ends pay for what lies beyond.
+    The interval is clipped to the range of the schedule; the end terms account for what lies outside it.
     """
 
     process: Process
@@ -150,8 +150,8 @@ class LogSnr(Estimator):
 class Steps(Estimator):
     """The T-step NELBO on a grid: one step (s, t) of the grid per row, weight T·(α_s−α_t)/(1−α_t).
 
-    A grid that ends at 0 charges its last step to the denoiser: the bound of a T-step sampler. Leave the 0
-    out (`uniform_grid(T)[:-1]`) for the paper's L_T, whose reconstruction guesses uniformly at t(1).
+    With a grid that ends at 0 the denoiser takes the last step: the bound of a T-step sampler. Omit the 0
+    (`uniform_grid(T)[:-1]`) for the paper's L_T, whose reconstruction term guesses uniformly at t(1).
     """
 
     process: Process
@@ -173,19 +173,19 @@ class Steps(Estimator):
 
 
 def steps_at(grid: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Turn uniforms into steps of a decreasing grid, all equally likely: (t, s) with s next below t."""
+    """Map uniforms to steps of a decreasing grid, all equally likely: (t, s) with s the next time below t."""
     step = (u * (len(grid) - 1)).long().clamp(max=len(grid) - 2)
     return grid[step], grid[step + 1]
 
 
 @dataclass(frozen=True)
 class ExactK(Estimator):
-    """NELBO(x) = E_k E_{|M|=k} [(N/k) Σ_{n∈M} loss_n] for k uniform on 1..N: no end terms, no 1/t.
+    """NELBO(x) = E_k E_{|M|=k} [(N/k) Σ_{n∈M} loss_n] for k uniform on 1..N: no end terms and no factor 1/t.
 
-    Integrating the binomial law of |M| over the mask probability λ leaves C(N,k)·B(k, N−k+1) = 1/k for each
-    size k, whatever the schedule. Given k, λ is Beta(k, N−k+1): the k-th smallest of N uniforms, so masking
-    the positions of the k smallest uniforms and showing the network t = α⁻¹(1−λ) at the k-th of them is exact
-    for time-conditioned networks too.
+    Integrating the binomial distribution of |M| over the mask probability λ leaves C(N,k)·B(k, N−k+1) = 1/k for each
+    size k, for any schedule. Given k, λ follows Beta(k, N−k+1), the distribution of the k-th smallest of N uniforms.
+    Masking the positions of the k smallest uniforms and showing the network t = α⁻¹(1−λ) with λ the k-th of them is
+    therefore exact for time-conditioned networks too.
     """
 
     process: Process
@@ -202,7 +202,7 @@ class ExactK(Estimator):
     def draw_k(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """How many tokens of each row are masked [B], and the weight 1/(k q(k)) [B]."""
+        """The number of masked tokens in each row [B], and the weight 1/(k q(k)) [B]."""
         checks.tokens(x_0, self.process.vocab_size)
         n, most = count_valid(x_0, valid), max(1, x_0.shape[1:].numel())
         k = self.k_law.quantile(spread_over(self.spread, x_0, streams, strata), n.clamp(min=1), most)
@@ -210,7 +210,7 @@ class ExactK(Estimator):
         return k.minimum(n), weight
 
     def _count(self, x_0: Tensor, streams: Streams, valid: Tensor | None) -> int | None:
-        """Pairs hide k and N+1−k: together always N+1, so that a batch has a constant shape."""
+        """Pairs mask k and N+1−k tokens, always N+1 together, so that a batch has a constant shape."""
         pairs = self.spread is paired and self.k_law.symmetric and valid is None and checks.in_pairs(streams.index)
         return len(x_0) // 2 * (x_0[0].numel() + 1) if pairs else None
 
@@ -230,7 +230,7 @@ class ExactK(Estimator):
 
 @dataclass(frozen=True)
 class EstimatorWrapper(Estimator):
-    """Another estimator with something changed; what is not changed is the other's."""
+    """A modified estimator: everything that is not overridden is delegated to the wrapped one."""
 
     estimator: Estimator
 
@@ -257,7 +257,7 @@ class EstimatorWrapper(Estimator):
 
 @dataclass(frozen=True)
 class Controlled(EstimatorWrapper):
-    """Subtract a baseline whose expectation is known: β·(weight·Σ_{n∈M} b_n − coverage·Σ_n b_n).
+    """Subtract a baseline with known expectation: β·(weight·Σ_{n∈M} b_n − coverage·Σ_n b_n).
 
     b_n = surprise[x_n], for example −log unigram(x_n) with β = 0.6, or better the denoiser's own mean loss on
     each token (`fit_surprise`) with β = 1. Unbiased for any b and β that do not depend on the draws.
@@ -285,20 +285,20 @@ class Controlled(EstimatorWrapper):
 
 
 def spread_over(spread: Spread, x_0: Tensor, streams: Streams, strata: int | None) -> Tensor:
-    """One point per row, spread over groups of `strata` rows (default: all of them)."""
+    """One point per row, spread over groups of `strata` rows (default: all rows)."""
     checks.one_each(len(streams), x_0, "streams")
     require(
         strata is None or strata >= 1,
         "the size of a group is not positive",
         got=strata,
         allowed="an integer >= 1",
-        do="leave it out to spread over the whole batch",
+        do="omit it to spread over the whole batch",
     )
     return spread(streams, strata or max(len(x_0), 1))
 
 
 def hide_least(keys: Tensor, k: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The k least keys of each row, as a mask, and the k-th of them [B]; infinity for a row without any."""
+    """A mask of the k smallest keys in each row, and the k-th smallest key [B]; infinity for a row without tokens."""
     if valid is not None:
         keys = torch.where(valid, keys, torch.inf)  # padding sorts last and is never reached
     ordered, order = keys.flatten(1).sort(dim=1)
@@ -308,7 +308,7 @@ def hide_least(keys: Tensor, k: Tensor, valid: Tensor | None) -> tuple[Tensor, T
 
 
 def count_valid(x_0: Tensor, valid: Tensor | None) -> Tensor:
-    """N: the number of tokens of each sequence that count [B]."""
+    """N: the number of valid tokens in each sequence [B]."""
     if valid is None:
         return torch.full((len(x_0),), math.prod(x_0.shape[1:]), device=x_0.device)
     checks.validity(valid, x_0)

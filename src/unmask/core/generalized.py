@@ -4,8 +4,8 @@ With rates r_v(t) = −α'_{t,v}/(1−α_{t,v}) (w_v/t for the polynomial schedu
 
     r_x·(−log μ_x) + Σ_v (r_v − r_x) μ_v   ≥ 0,
 
-Eq. (12) rearranged so that equal rates give MD4's weighted cross-entropy to the last bit. The law of the
-masks depends on w, so its gradient needs the two-sample leave-one-out estimator `rloo`.
+Eq. (12) rearranged so that equal rates give MD4's weighted cross-entropy to the last bit. The distribution of
+the masks depends on w, so its gradient needs the two-sample leave-one-out estimator `rloo`.
 
 A GenMD4 denoiser must see t: given that a token is masked at t, its posterior is ∝ p(v | context)·(1−α_{t,v}).
 """
@@ -29,7 +29,7 @@ from .streams import Streams
 
 
 class TokenEstimator(Estimator):
-    """Draws for GenMD4: masks by each token's own α; the objective puts the rates in."""
+    """Draws for GenMD4: each token is masked by its own α; the objective contributes the rates."""
 
     def draw_pair(
         self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None
@@ -55,8 +55,8 @@ class TokenTime(TokenEstimator):
     """Times for GenMD4's continuous NELBO: t = u^(1/power), weight t^(1−power)/power.
 
     power 1 is the paper's uniform time. With one mask per time the second moment of the estimate behaves like
-    ∫ t^(w−power−1) dt / power at t → 0: infinite (though the estimate is still unbiased) unless power is below the
-    smallest w, and least at half of that. Hence half of the smallest w, at most ½, unless another power is named.
+    ∫ t^(w−power−1) dt / power at t → 0: it is infinite (though the estimate is still unbiased) unless power is below
+    the smallest w, and minimal at half of that. The default is therefore half of the smallest w, at most ½.
     """
 
     process: Process
@@ -83,7 +83,7 @@ class TokenTime(TokenEstimator):
         return (schedule.w.detach().min() / 2).clamp(max=0.5)
 
     def log_q(self, x_0: Tensor, draw: Draw, valid: Tensor | None = None, *, times: bool = True) -> Tensor:
-        """log q of the drawn mask [B], at its time, which does not depend on w."""
+        """log q of the drawn mask [B] given its time, which does not depend on w."""
         del times
         return log_q_mask(self.process, x_0, draw, valid)
 
@@ -124,16 +124,16 @@ def generalized_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Process)
 
 
 def generalized_losses(logits: Tensor, positions: Positions, draw: Draw, process: Process) -> Tensor:
-    """The summand of `generalized_nelbo` at each row [R]."""
+    """The summand of `generalized_nelbo` for each row [R]."""
     _check_draw(draw)
     rates, rate_x = _at_rows(-process.schedule.loss_weight(draw.t), positions)
-    # What is visible is charged nothing, and 0 times a rate beyond float32 is NaN.
+    # Visible positions have no loss, and 0 times a rate beyond the float32 range is NaN.
     hidden = draw.mask.flatten()[positions.index]
     return charge_rates(logits, positions, rates.where(hidden[:, None], 0), rate_x.where(hidden, 0))
 
 
 def charge_rates(logits: Tensor, positions: Positions, rates: Tensor, rate_x: Tensor) -> Tensor:
-    """r_x(−log μ_x) + Σ_v (r_v − r_x) μ_v at each row [R], from all rates [R or 1, V] and the token's own [R]."""
+    """r_x(−log μ_x) + Σ_v (r_v − r_x) μ_v for each row [R], from all rates [R or 1, V] and the token's own rate [R]."""
     mu = logits.softmax(-1, dtype=softmax_dtype(logits))
     return rate_x * cross_entropy(logits, positions) + ((rates - rate_x[:, None]).to(mu.dtype) * mu).sum(-1)
 
@@ -145,7 +145,7 @@ def generalized_steps_nelbo(logits: Tensor, x_0: Tensor, draw: Draw, process: Pr
 
 
 def generalized_steps_losses(logits: Tensor, positions: Positions, draw: Draw, process: Process) -> Tensor:
-    """With ξ = unmask_prob and stay = 1 − ξ, the KL at each row is ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x."""
+    """With ξ = unmask_prob and stay = 1 − ξ, the KL of each row is ξ_x(−log μ_x) − stay_x·log Σ_v μ_v stay_v/stay_x."""
     draw = _check_draw(draw)
     if draw.s is None:
         fail(
@@ -162,7 +162,7 @@ def generalized_steps_losses(logits: Tensor, positions: Positions, draw: Draw, p
 
 
 def _log_stay(process: Process, s: Tensor, t: Tensor) -> Tensor:
-    """log (1−α_s)/(1−α_t), with a finite stand-in where nothing is masked at s: no inf − inf, no NaN gradient."""
+    """log (1−α_s)/(1−α_t), with a finite value where nothing is masked at s, to avoid inf − inf and NaN gradients."""
     at_end = (process.schedule.mask_prob(s) == 0).flatten(1).all(1)
     log_stay = process.schedule.log_stay(torch.where(at_end, t / 2, s), t)
     return torch.where(at_end.view(-1, *[1] * (log_stay.ndim - 1)), -1e4, log_stay)
@@ -171,7 +171,7 @@ def _log_stay(process: Process, s: Tensor, t: Tensor) -> Tensor:
 def _check_draw(draw: Draw) -> TokenDraw:
     if not isinstance(draw, TokenDraw):
         fail(
-            "the draw is not one of GenMD4",
+            "the draw is not a GenMD4 draw",
             got=f"a {type(draw).__name__}",
             allowed="a draw of TokenTime or TokenSteps",
             do="use its estimator's nelbo",
@@ -180,9 +180,9 @@ def _check_draw(draw: Draw) -> TokenDraw:
 
 
 def log_q_mask(process: Process, x_0: Tensor, draw: Draw, valid: Tensor | None = None) -> Tensor:
-    """log q(x_t | x_0) of the drawn mask, summed over the tokens that count [B]; differentiable in w.
+    """log q(x_t | x_0) of the drawn mask, summed over the valid tokens [B]; differentiable in w.
 
-    Each branch is evaluated at the true time only where it is taken: at t = 1 the other one is log 0.
+    Each branch is evaluated at the true time only where it is selected: at t = 1 the other one is log 0.
     """
     schedule, mask = process.schedule.at(x_0), draw.mask
     visible = ~mask if valid is None else ~mask & valid
@@ -194,17 +194,17 @@ def log_q_mask(process: Process, x_0: Tensor, draw: Draw, valid: Tensor | None =
 
 
 def rloo(loss_1: Tensor, loss_2: Tensor, log_q_1: Tensor, log_q_2: Tensor) -> Tensor:
-    """The surrogate of App. I.2 [B]: its value is the mean of two losses at the same t, its gradient is unbiased.
+    """The surrogate of App. I.2 [B]: its value is the mean of two losses at the same t, and its gradient is unbiased.
 
-    ∇ E_q[L] = E_q[∇L + L ∇log q]; the second term is estimated by ½(L₁−L₂)(∇log q₁ − ∇log q₂), each sample
-    serving as the other's baseline. Plain autodiff of the losses would miss it and push w towards 0.
+    ∇ E_q[L] = E_q[∇L + L ∇log q]; the second term is estimated by ½(L₁−L₂)(∇log q₁ − ∇log q₂), where each
+    sample is the baseline of the other. Plain autodiff of the losses would miss it and push w towards 0.
     """
     score = 0.5 * (loss_1 - loss_2).detach() * (log_q_1 - log_q_2)
     return 0.5 * (loss_1 + loss_2) + score - score.detach()
 
 
 def _at_rows(values: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
-    """Per-sequence values for all tokens, [B, V] (or [B] if all tokens share one), at the positions.
+    """Per-sequence values for all tokens, [B, V] (or [B] if all tokens share one), gathered at the positions.
 
     Returns [R, V] (or [R, 1]) and the entry of each row's own token [R].
     """

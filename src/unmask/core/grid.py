@@ -11,7 +11,7 @@ from . import checks
 from .schedule import Linear, Polynomial, Schedule, Shifted, TokenPolynomial
 
 Grid = Callable[[int], Tensor]
-"""The times of so many steps."""
+"""Maps a number of steps to a grid of times."""
 
 
 def uniform_grid(num_steps: int) -> Tensor:
@@ -25,10 +25,10 @@ def cosine_grid(num_steps: int) -> Tensor:
 
 
 def fitting_grid(schedule: Schedule) -> Grid:
-    """The grid that reveals few tokens while little is known, as the paper advises.
+    """A grid that reveals few tokens while little is known, as the paper recommends.
 
-    The cosine grid where α is 1 − t, and so where it is 1 − t^w, which may be that; shifted or not. Other schedules
-    have a shape of their own, which the uniform grid keeps.
+    The cosine grid if α is 1 − t, and also if it is 1 − t^w, which includes that case; shifted or not. Other schedules
+    have a shape of their own, which the uniform grid preserves.
     """
     inner = schedule.schedule if isinstance(schedule, Shifted) else schedule
     return cosine_grid if isinstance(inner, (Linear, Polynomial, TokenPolynomial)) else uniform_grid
@@ -46,7 +46,7 @@ def _falling_fractions(num_steps: int) -> Tensor:
 
 
 def check_grid(grid: Tensor) -> None:
-    """A grid has at least two times in [0, 1], strictly decreasing."""
+    """A grid must have at least two times in [0, 1], strictly decreasing."""
     require(
         grid.ndim == 1 and len(grid) >= 2,
         "the grid has the wrong shape",

@@ -1,4 +1,4 @@
-"""Laws of k, the number of masked tokens: which sizes of gap are drawn how often."""
+"""Distributions q(k) of k, the number of masked tokens."""
 
 import math
 from abc import ABC, abstractmethod
@@ -12,9 +12,9 @@ from ..mistakes import require
 
 
 class KLaw(Protocol):
-    """A law of k on {1..n}: quantiles, and probabilities for the weight 1/(k q(k)).
+    """A distribution of k on {1..n}: quantiles, and probabilities for the weight 1/(k q(k)).
 
-    most: that no n is larger than this. With it known, a GPU need not be waited for.
+    most: an upper bound on all n; passing it avoids waiting for a GPU.
     """
 
     def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
@@ -33,12 +33,12 @@ class KLaw(Protocol):
 
 @dataclass(frozen=True)
 class UniformK:
-    """q(k) = 1/n: what the bound itself averages over."""
+    """q(k) = 1/n: the distribution that the bound itself averages over."""
 
     symmetric = True
 
     def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
-        """⌊un⌋ + 1, computed from the nearer end so that 1−u gives exactly n+1−k."""
+        """⌊un⌋ + 1, computed from the nearer end, so that 1−u gives exactly n+1−k."""
         del most
         return torch.where(u < 0.5, (u * n).floor() + 1, n - ((1 - u) * n).floor()).long()
 
@@ -48,7 +48,7 @@ class UniformK:
 
 
 class TabulatedK(ABC):
-    """A law given by an unnormalised mass for every k."""
+    """A distribution given by an unnormalised mass for every k."""
 
     @property
     def symmetric(self) -> bool:
@@ -56,7 +56,7 @@ class TabulatedK(ABC):
 
     @abstractmethod
     def mass(self, k: Tensor, n: Tensor) -> Tensor:
-        """The mass of k [..., K] (float64) where the row has n [..., 1] tokens."""
+        """The mass of k [..., K] (float64) for rows with n [..., 1] tokens."""
 
     def _table(self, n: Tensor, most: int | None) -> Tensor:
         """Masses [B, most], zero beyond each row's n."""
@@ -75,7 +75,7 @@ class TabulatedK(ABC):
 
 @dataclass(frozen=True)
 class PowerK(TabulatedK):
-    """q(k) ∝ k^-power. Few masked tokens weigh N/k and vary most: power ½ draws them more often."""
+    """q(k) ∝ k^-power. Few masked tokens have weight N/k and vary most: power ½ draws them more often."""
 
     power: float = 0.5
 
@@ -94,9 +94,10 @@ class PowerK(TabulatedK):
 
 @dataclass(frozen=True)
 class BellK(TabulatedK):
-    """q(k) ∝ r^(a−1) (1−r)^(b−1) at r = (k−½)/n, the Beta(a, b) law of the masked share: most draws in the middle.
+    """q(k) ∝ r^(a−1) (1−r)^(b−1) at r = (k−½)/n: the masked share follows Beta(a, b), mostly in the middle.
 
-    Almost nothing masked is easy, almost everything masked is hopeless; what lies between teaches most.
+    With almost nothing masked the task is easy, with almost everything masked it is hopeless; the range between is the
+    most instructive.
     """
 
     a: float = 2.0
@@ -105,7 +106,7 @@ class BellK(TabulatedK):
     def __post_init__(self) -> None:
         require(
             0 < self.a < math.inf and 0 < self.b < math.inf,
-            "the bell has no shape",
+            "the parameters of the bell are out of range",
             got=f"a={self.a}, b={self.b}",
             allowed="finite numbers > 0",
             do="use 2 and 2",
@@ -120,7 +121,7 @@ class BellK(TabulatedK):
         return share ** (self.a - 1) * (1 - share) ** (self.b - 1)
 
     def quantile(self, u: Tensor, n: Tensor, most: int | None = None) -> Tensor:
-        """From the nearer end, so that with a = b the quantile at 1−u is exactly n+1−k."""
+        """Computed from the nearer end, so that with a = b the quantile at 1−u is exactly n+1−k."""
         below = super().quantile(torch.where(u < 0.5, u, 1 - u), n, most)
         mirrored = BellK(self.b, self.a)
         above = n + 1 - TabulatedK.quantile(mirrored, torch.where(u < 0.5, u, 1 - u), n, most)

@@ -1,6 +1,6 @@
 """The paper's matrix forms for small V: the readable reference that the fast code is tested against.
 
-Rows are "from", columns are "to", the mask is the last state. A scalar schedule is the case α_{t,v} = α_t.
+Rows are "from", columns are "to", and the mask is the last state. A scalar schedule is the case α_{t,v} = α_t.
 """
 
 import torch
@@ -10,7 +10,7 @@ from .process import Process
 
 
 def visible_probs(process: Process, t: float) -> Tensor:
-    """The vector α_t over the V+1 states; the mask never leaves, so its own entry does not matter and is 1."""
+    """The vector α_t over the V+1 states; the mask is never left, so its own entry is arbitrary and set to 1."""
     time = torch.tensor([t], dtype=torch.float64)
     tokens = torch.arange(process.vocab_size)[None]
     return torch.cat([process.alpha(tokens, time)[0], torch.ones(1, dtype=torch.float64)])
@@ -70,7 +70,7 @@ def _to_mask(vocab_size: int) -> Tensor:
 
 
 def _mask_to(x_0: int, vocab_size: int) -> Tensor:
-    """e_m (x_0 − e_m)ᵀ: move mass in the mask's row from the mask to x_0."""
+    """e_m (x_0 − e_m)ᵀ: in the row of the mask, move mass from the mask to x_0."""
     matrix = torch.zeros(vocab_size + 1, vocab_size + 1, dtype=torch.float64)
     matrix[-1, x_0], matrix[-1, -1] = 1, -1
     return matrix

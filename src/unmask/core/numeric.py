@@ -1,10 +1,10 @@
-"""Small functions that keep their digits."""
+"""Small numerically accurate functions."""
 
 import torch
 from torch import Tensor
 
 _LARGE = 20.0
-"""A shift whose exponential is still far from the end of float32."""
+"""A shift whose exponential is still far from overflow in float32."""
 
 
 def log1mexp(x: Tensor) -> Tensor:
@@ -20,9 +20,9 @@ def log_of_complement_pair(p: Tensor, q: Tensor) -> Tensor:
 
 
 def log_mean_exp(logits: Tensor, shift: Tensor) -> Tensor:
-    """log Σ_v μ_v e^(shift_v) for μ = softmax(logits) over the last axis, accurate where it is near 0 as well.
+    """log Σ_v μ_v e^(shift_v) for μ = softmax(logits) over the last axis, also accurate where it is near 0.
 
-    Shifts of the size of 1/T would leave the difference of two log-sums only the digits that float32 has below it.
+    For shifts of order 1/T, most digits of a difference of two float32 log-sums would cancel.
     """
     change = (logits.softmax(-1) * torch.expm1(shift.clamp(max=_LARGE))).sum(-1)
     near_zero = (change.abs() < 0.5) & (shift.amax(-1) <= _LARGE)
@@ -31,5 +31,5 @@ def log_mean_exp(logits: Tensor, shift: Tensor) -> Tensor:
 
 
 def softmax_dtype(logits: Tensor) -> torch.dtype:
-    """Softmax and losses are never taken below float32; float64 stays float64."""
+    """The dtype of softmax and losses: never below float32, and float64 stays float64."""
     return torch.float64 if logits.dtype == torch.float64 else torch.float32

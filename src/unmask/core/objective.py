@@ -1,11 +1,11 @@
-"""The bound to minimise: a weighted sum of masked cross-entropies plus the terms at the two ends (Sec. 3, App. D, E).
+"""The bound to minimise: a weighted sum of masked cross-entropies plus two end terms (Sec. 3, App. D, E).
 
 Every form of the scalar NELBO — continuous time, T steps, log-SNR, exact-k — is
 
     NELBO(x_0) = E[ weight · Σ_{n masked} −log μ^(n)(x_0^(n) | x_t, t) ] + reconstruction + prior,
 
-and they differ only in how (t, mask, weight) are drawn. That is the estimator's part; `nelbo` takes what
-it drew. Nats per sequence. GenMD4's objective, whose summand also has the rates in it, is in `generalized`.
+and they differ only in how (t, mask, weight) are drawn. The estimator draws them, and `nelbo` evaluates the
+draw, in nats per sequence. GenMD4's objective, whose summand also contains the rates, is in `generalized`.
 """
 
 import math
@@ -25,30 +25,30 @@ from .process import Process
 
 @dataclass(frozen=True)
 class Draw:
-    """One evaluation of the denoiser per row: what it sees and how its loss is charged."""
+    """One evaluation of the denoiser per row: what it sees and how its loss is weighted."""
 
     per_token: ClassVar[bool] = False
-    """Whether the summand of its bound also has the rates of all tokens in it (GenMD4)."""
+    """Whether the summand of the bound also contains the rates of all tokens (GenMD4)."""
 
     t: Tensor
     """Time shown to the denoiser [B]."""
     mask: Tensor
-    """Hidden positions, bool like the tokens [B, ...]; padding is never hidden."""
+    """The masked positions, bool, shaped like the tokens [B, ...]; padding is never masked."""
     weight: Tensor
-    """Factor of the sum over masked positions [B]."""
+    """Per-sequence weight of the sum over masked positions [B]."""
     control: Tensor
-    """Added to the diffusion part: a control variate of mean zero [B]."""
+    """A control variate of mean zero, added to the diffusion term [B]."""
     reconstruction: Tensor
-    """What the noise left at the smallest covered time costs [B]."""
+    """Reconstruction term: the cost of the noise left at the smallest covered time [B]."""
     prior: Tensor
-    """What the signal left at the largest covered time costs [B]."""
+    """Prior term: the cost of the signal left at the largest covered time [B]."""
     count: int | None = None
-    """The number of hidden positions of the batch, where it is known without looking at the mask."""
+    """Number of masked positions in the batch, if known without reading the mask."""
 
 
 @dataclass(frozen=True)
 class TokenDraw(Draw):
-    """A draw for GenMD4, whose objectives put the rates in: `weight` is only one over the density of the time."""
+    """A draw for GenMD4, whose objectives contribute the rates: `weight` is only one over the density of the time."""
 
     per_token: ClassVar[bool] = True
     s: Tensor | None = None
@@ -57,16 +57,16 @@ class TokenDraw(Draw):
 
 @dataclass(frozen=True)
 class RaceDraw(Draw):
-    """A draw for GenMD4 without a time in its weight: its estimator puts the w in."""
+    """A draw for GenMD4 whose weight does not depend on time: its estimator contributes the w."""
 
     per_token: ClassVar[bool] = True
     rings: Tensor | None = None
-    """When the clock of each token rings, in −log t; like the tokens. Those of the hidden ones are yet to ring."""
+    """When the clock of each token rings, in −log t; shaped like the tokens. Those of masked tokens are yet to ring."""
 
 
 @dataclass(frozen=True)
 class Nelbo:
-    """−ELBO and its parts, nats per sequence [B]."""
+    """−ELBO and its terms, in nats per sequence [B]."""
 
     diffusion: Tensor
     reconstruction: Tensor
@@ -83,23 +83,23 @@ Objective = Callable[[Tensor, Tensor, Draw], Nelbo]
 
 @dataclass(frozen=True)
 class Positions:
-    """The masked positions of a batch, in the order of x_0[mask]: whose they are and what they hide."""
+    """The masked positions of a batch, in the order of x_0[mask]: their sequences and their hidden tokens."""
 
     sequence: Tensor
-    """Number of the sequence within the batch [M]."""
+    """Index of the sequence within the batch [M]."""
     target: Tensor
     """The hidden token [M]."""
     index: Tensor
-    """The position within the flattened batch [M]."""
+    """Index of the position within the flattened batch [M]."""
 
     @classmethod
     def of(cls, x_0: Tensor, mask: Tensor, count: int | None = None) -> "Positions":
-        """All masked positions of x_0. With their number known, a GPU need not be waited for."""
+        """All masked positions of x_0. Passing their number `count` avoids waiting for a GPU."""
         checks.same_shape(mask, x_0, "mask")
         flat = mask.flatten()
         if count is None:
             index = flat.nonzero()[:, 0]
-        else:  # the masked positions first, in their order
+        else:  # the masked positions first, in their original order
             index = flat.to(torch.uint8).sort(descending=True, stable=True).indices[:count]
         return cls(index // x_0[0].numel(), x_0.flatten()[index].long(), index)
 
@@ -110,7 +110,7 @@ class Positions:
         return cls(index // x_0[0].numel(), x_0.flatten().long(), index)
 
     def padded(self, count: int) -> "Positions":
-        """With the first row repeated at the end until there are so many."""
+        """Padded to `count` rows by repeating the first row at the end."""
         extra = count - len(self.index)
         if not extra:
             return self
@@ -118,12 +118,12 @@ class Positions:
         return Positions(*fill)
 
     def part(self, part: slice) -> "Positions":
-        """Some of the rows."""
+        """A slice of the rows."""
         return Positions(self.sequence[part], self.target[part], self.index[part])
 
 
 def cross_entropy(logits: Tensor, positions: Positions) -> Tensor:
-    """−log μ(x_0) at each row, [R], from its logits [R, V]."""
+    """−log μ(x_0) for each row [R], from its logits [R, V]."""
     checks.logits(logits, len(positions.target), logits.shape[-1])
     losses = F.cross_entropy(logits.to(softmax_dtype(logits)), positions.target, reduction="none")
     checks.not_nan(losses)
@@ -133,7 +133,7 @@ def cross_entropy(logits: Tensor, positions: Positions) -> Tensor:
 def sum_per_sequence(values: Tensor, mask: Tensor) -> Tensor:
     """Sum values [M] at masked positions within each sequence: [B].
 
-    Laid out over the positions and summed along them: unlike adding by index, this is deterministic on a GPU.
+    Values are scattered to their positions and summed: unlike index_add, this is deterministic on a GPU.
     """
     return values.new_zeros(mask.shape).masked_scatter(mask, values).flatten(1).sum(1)
 
@@ -150,9 +150,9 @@ def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
     """
     require(
         not draw.per_token,
-        "the draw is one of GenMD4",
+        "the draw is a GenMD4 draw",
         got=f"a {type(draw).__name__}",
-        allowed="a draw of a scalar estimator",
+        allowed="a draw of an estimator for scalar schedules",
         do="use its estimator's nelbo",
     )
     checks.tokens(x_0, logits.shape[-1])
@@ -160,7 +160,7 @@ def nelbo(logits: Tensor, x_0: Tensor, draw: Draw) -> Nelbo:
 
 
 def reconstruction(process: Process, x_0: Tensor, t: float, valid: Tensor | None = None) -> Tensor:
-    """−E log p(x_0 | x_t) with p(x_0 | x_t) ∝ q(x_t | x_0) (App. D), nats per sequence [B].
+    """−E log p(x_0 | x_t) with p(x_0 | x_t) ∝ q(x_t | x_0) (App. D), in nats per sequence [B].
 
     A token masked at t must be guessed with probability proportional to 1−α_{t,v}:
     Σ_n (1−α_{t,x_n}) [log Σ_v (1−α_{t,v}) − log(1−α_{t,x_n})], which is N(1−α_t) log V for a scalar schedule.
@@ -173,10 +173,10 @@ def reconstruction(process: Process, x_0: Tensor, t: float, valid: Tensor | None
 
 
 def prior(process: Process, x_0: Tensor, t: float, valid: Tensor | None = None) -> Tensor:
-    """KL(q(x_t | x_0) ‖ p(x_t)) at the last time (App. E), nats per sequence [B].
+    """KL(q(x_t | x_0) ‖ p(x_t)) at the last time (App. E), in nats per sequence [B].
 
     The prior puts α_{t,v}/V on each token and the rest on the mask, so a position costs
-    α_x log V + (1−α_x) log[(1−α_x)/(1−ᾱ)]: α_t log V for a scalar schedule, nothing when α_t = 0.
+    α_x log V + (1−α_x) log[(1−α_x)/(1−ᾱ)]: α_t log V for a scalar schedule, zero if α_t = 0.
     """
     alpha = process.alpha(x_0, _every_row(t, x_0))
     mean_alpha = process.alpha(_vocabulary(process, x_0), _every_row(t, x_0)[:1]).mean()

@@ -1,4 +1,4 @@
-"""The numbers of `Streams.uniform` in one kernel: written out in tensor operations they take a GPU over a hundred."""
+"""The random numbers of `Streams.uniform` in one kernel: as tensor operations they take over a hundred launches."""
 
 import torch
 import triton
@@ -24,7 +24,7 @@ def _uniform(out, index, call, step, seed_low, seed_high, count, BLOCK: tl.const
 
 
 def uniform(index: Tensor, call: int, step: int, seed: int, count: int) -> Tensor:
-    """Float64 uniforms [B, count] of the samples `index` [B]."""
+    """Float64 uniforms [B, count] for the samples `index` [B]."""
     out = torch.empty(len(index), count, dtype=torch.float64, device=index.device)
     if out.numel():
         grid = (triton.cdiv(count, 2 * _BLOCK), len(index))

@@ -1,8 +1,8 @@
 """How the random times of a batch are spread over (0, 1).
 
-A spread gives every row a uniform of its own; rows belong to consecutive groups of `strata` samples
-(the global batch in training, the draws of one sequence in evaluation). Whatever the spread, each row
-alone is uniform, so estimators stay unbiased; together the rows of a group cover the interval more evenly.
+A spread gives every row its own uniform; rows form consecutive groups of `strata` samples (the global batch
+in training, the draws of one sequence in evaluation). Under every spread the marginal of each row is uniform,
+so estimators stay unbiased; together the rows of a group cover the interval more evenly.
 """
 
 from typing import Protocol
@@ -29,21 +29,21 @@ def iid(streams: Streams, strata: int) -> Tensor:
 
 
 def lattice(streams: Streams, strata: int) -> Tensor:
-    """The paper's Algorithm 1: u_i = mod(u + i/B, 1) with one u for the group."""
+    """The paper's Algorithm 1: u_i = mod(u + i/B, 1) with one u per group."""
     shift = _per_group(streams, strata).uniform()
     return ((shift + (streams.index % strata).double() / strata) % 1).clamp(_TINY, 1 - _TINY)
 
 
 def stratified(streams: Streams, strata: int) -> Tensor:
-    """One independent uniform in each of `strata` equal cells, cells dealt to rows by a random rotation."""
+    """One independent uniform in each of `strata` equal cells; cells are assigned to rows by a random rotation."""
     cell = _cell(streams, strata)
     return _within(cell, streams.fork("points").uniform(), strata)
 
 
 def balanced(streams: Streams, strata: int) -> Tensor:
-    """Stratified, with places v and 1−v in neighbouring cells, so that trends across cells cancel.
+    """Stratified, with offsets v and 1−v in neighbouring cells, so that trends across cells cancel.
 
-    Matters where the estimate varies with u by its weight, as with an importance law of k.
+    Useful if the estimate varies with u through its weight, as when k is drawn by importance.
     """
     cell = _cell(streams, strata)
     neighbours = streams.index // strata * strata + (cell // 2).long()
@@ -52,9 +52,9 @@ def balanced(streams: Streams, strata: int) -> Tensor:
 
 
 def paired(streams: Streams, strata: int) -> Tensor:
-    """Rows 2j and 2j+1 get u and 1−u, the u stratified: with uniform k this makes k and N+1−k.
+    """Rows 2j and 2j+1 get u and 1−u, with stratified u: for uniform k this gives k and N+1−k.
 
-    u is put on the 2^-52 half-grid, where 1−u is exact, so the pair is exactly symmetric.
+    u is rounded to the 2^-52 half-grid, where 1−u is exact, so the pair is exactly symmetric.
     """
     require(
         strata % 2 == 0,

@@ -1,11 +1,11 @@
 """The masking process: a schedule plus a mask token (Sec. 2, Sec. 6, App. C and I).
 
-Forward, each token independently falls into the mask state m and stays there; backward, a masked token
-jumps to a value and stays there. One set of formulas serves scalar schedules (MD4) and schedules that
+In the forward process each token independently jumps to the mask state m and stays there; in the reverse process a
+masked token jumps to a value and stays there. The same formulas serve scalar schedules (MD4) and schedules that
 depend on the token (GenMD4): `schedule.at(x)` is the schedule of each token in x.
 
 Shapes: tokens x [B, ...], times s ≤ t [B], validity masks like x. Log-probabilities are per position.
-`core.matrices` has the same laws as (V+1)×(V+1) matrices, for reading and for testing this file.
+`core.matrices` has the same distributions as (V+1)×(V+1) matrices, as a readable reference to test this file against.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Process:
             "vocabulary size is not positive",
             got=self.vocab_size,
             allowed="an integer >= 1",
-            do="count the real tokens, without the mask",
+            do="pass the number of real tokens, without the mask",
         )
 
     @property
@@ -62,7 +62,7 @@ class Process:
         return self._of(x).mask_prob(_column(t, x)).expand(x.shape)
 
     def unmask_prob(self, x: Tensor, s: Tensor, t: Tensor) -> Tensor:
-        """(α_s−α_t)/(1−α_t): the chance that a masked token whose value is x is revealed between t and s."""
+        """(α_s−α_t)/(1−α_t): the probability that a masked token with value x is revealed between t and s."""
         return self._of(x).unmask_prob(_column(s, x), _column(t, x)).expand(x.shape)
 
     def log_q(self, x_t: Tensor, x_0: Tensor, t: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class Process:
         return torch.where(x_t == self.mask_id, schedule.log_mask_prob(t), visible)
 
     def log_q_forward(self, x_t: Tensor, x_s: Tensor, s: Tensor, t: Tensor) -> Tensor:
-        """log q(x_t | x_s): a visible token stays with probability α_t/α_s, the mask stays."""
+        """log q(x_t | x_s): a visible token stays with probability α_t/α_s, a mask stays."""
         self._check_states(x_t=x_t, x_s=x_s)
         checks.ordered(s, t)
         schedule = self._of(x_s)
@@ -101,7 +101,7 @@ class Process:
         return log_p
 
     def reverse_kernel(self, logits: Tensor, mask: Tensor, s: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """p(x_s | x_t) at the masked positions, in logs: every token [M, V] and the mask [M].
+        """log p(x_s | x_t) at the masked positions: of every token [M, V] and of the mask [M].
 
         p(x_s = v) = μ_v (α_{s,v}−α_{t,v})/(1−α_{t,v}),  p(x_s = m) = Σ_v μ_v (1−α_{s,v})/(1−α_{t,v}).
         """
@@ -121,7 +121,7 @@ class Process:
         return x.masked_fill(mask, self.mask_id)
 
     def draw_mask(self, x_0: Tensor, t: Tensor, streams: Streams, valid: Tensor | None = None) -> Tensor:
-        """Which positions are masked at time t, [B, ...] bool; padding (`valid` false) never is."""
+        """Draw which positions are masked at time t, bool [B, ...]; padding (`valid` false) never is."""
         self._check_states(x_0=x_0)
         checks.times_of(t, x_0)
         mask = self._uniform(x_0, streams) < self.mask_prob(x_0, t)
@@ -148,16 +148,16 @@ class Process:
     def draw_reverse(self, x_t: Tensor, logits: Tensor, s: Tensor, t: Tensor, streams: Streams) -> Tensor:
         """x_s ~ p(x_s | x_t): first which masked positions are revealed, then their tokens.
 
-        The same law as one draw over the V+1 outcomes, but exact in floating point (`core.categorical`).
+        The same distribution as one draw over the V+1 outcomes, but exact in floating point (`core.categorical`).
         """
         self._check_states(x_t=x_t)
         mask = x_t == self.mask_id
         where, what = self._uniform(x_t, streams), self._uniform(x_t, streams)
         if self.schedule.per_token:
             logits, log_stay = self.reverse_kernel(logits, mask, s, t)
-            # from the odds: both sums keep their digits, 1 − p(x_s = m) would lose those of a fine grid
+            # from the odds: both sums stay accurate, while 1 − p(x_s = m) would cancel on a fine grid
             unmask_prob = (logits.logsumexp(-1).double() - log_stay.double()).sigmoid()
-        else:  # the chance does not depend on what is revealed: no need to look at the logits
+        else:  # the probability does not depend on which token is revealed: logits are not needed
             unmask_prob = self.unmask_prob(x_t, s, t)[mask]
             checks.logits(logits, len(unmask_prob), self.vocab_size)
         revealed = where[mask] < unmask_prob
@@ -169,16 +169,16 @@ class Process:
     # ------------------------------------------------------------------------------------- helpers
 
     def _uniform(self, x: Tensor, streams: Streams) -> Tensor:
-        """One uniform for every position, each sequence from its own stream."""
+        """One uniform per position, each sequence from its own stream."""
         checks.one_each(len(streams), x, "streams")
         return streams.uniform(*x.shape[1:])
 
     def _of(self, x: Tensor) -> Schedule:
-        """The schedule of each token; a mask in x borrows a real token's, which the callers then discard."""
+        """The schedule of each token; masks in x get that of a real token, and callers discard the result."""
         return self.schedule.at(x.clamp(max=self.vocab_size - 1))
 
     def _log_stay(self, x: Tensor, s: Tensor, t: Tensor) -> Tensor:
-        """log (1−α_s)/(1−α_t): a masked token whose value is x is still masked at s."""
+        """log (1−α_s)/(1−α_t): a masked token with value x is still masked at s."""
         return self._of(x).log_stay(_column(s, x), _column(t, x))
 
     def _check_states(self, x_0: Tensor | None = None, **masked: Tensor) -> None:

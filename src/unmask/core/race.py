@@ -1,12 +1,12 @@
 """Exactly k tokens masked under GenMD4: its reverse process is a race.
 
-In s = −log t a masked token v is revealed at the constant rate w_v, so the masked tokens of x_0 race with exponential
-clocks: the next to appear is n with probability w_n / W_M, where W_M = Σ_{n∈M} w_n, and the set M lasts for a time of
-mean 1/W_M that does not depend on the order. Eq. (12) summed along the race is
+In the time s = −log t a masked token v is revealed at the constant rate w_v, so the masked tokens of x_0 race with
+exponential clocks: the next one revealed is n with probability w_n / W_M, where W_M = Σ_{n∈M} w_n, and the set M lasts
+for a time of mean 1/W_M, independent of the order. Eq. (12) summed along the race is
 
     NELBO(x_0) = E Σ_{k=1}^N (1/W_M) Σ_{n∈M} [ w_n (−log μ_n) + Σ_v (w_v − w_n) μ_v ],   M: the last k of the race,
 
-which for equal w is exact-k. No time is left in it and no 1/t.
+which for equal w is exact-k. It contains no time and no factor 1/t.
 """
 
 from dataclasses import dataclass, replace
@@ -26,10 +26,11 @@ from .streams import Streams
 
 @dataclass(frozen=True)
 class TokenExactK(ExactK):
-    """Draws k by its law and the last k of the race, with weight 1/(q(k) W_M).
+    """Draws k from q(k) and masks the last k tokens of the race, with weight 1/(q(k) W_M).
 
-    A token is masked from time u^(1/w) on, so these are the k with the smallest such times. A network that sees the
-    time is shown the k-th: M lasts until then, and the time left of an exponential clock is distributed as all of it.
+    A token is masked from time u^(1/w) on, so these are the k tokens with the smallest such times. A network that sees
+    the time is shown the k-th: M lasts until then, and the remaining time of an exponential clock is distributed like
+    the whole (it is memoryless).
     """
 
     def __post_init__(self) -> None:
@@ -38,7 +39,7 @@ class TokenExactK(ExactK):
             "the schedule is not a race",
             got=type(self.process.schedule).__name__,
             allowed="TokenPolynomial",
-            do="use ExactK, or TokenTime",
+            do="use ExactK or TokenTime",
         )
 
     @property
@@ -68,15 +69,15 @@ class TokenExactK(ExactK):
         return first, second
 
     def log_q(self, x_0: Tensor, draw: Draw, valid: Tensor | None = None, *, times: bool = True) -> Tensor:
-        """log q of a drawn race down to its k [B], differentiable in w: of who rang when, or, without times, of who
-        rang after whom. A network that does not see the time knows no more than that, and it varies less.
+        """log q of a drawn race until k tokens are left [B], differentiable in w: of which clock rang when or, without
+        times, of the order only. A network that does not see the time depends only on the order, which varies less.
 
-        With s_j the time of the j-th ring and W_j = Σ w of the clocks that ran until then, it is
+        With s_j the time of the j-th ring and W_j = Σ w of the clocks still running until then, it is
 
             Σ_{j ≤ N−k} log(w_j / W_j)  +  Σ_{j ≤ N−k+1} [log W_j − W_j (s_j − s_{j−1})].
         """
         if not isinstance(draw, RaceDraw) or draw.rings is None:
-            fail("nothing is known of the race", got=f"a {type(draw).__name__}", allowed="a drawn race", do="draw one")
+            fail("the race is unknown", got=f"a {type(draw).__name__}", allowed="a drawn race", do="draw one")
         w, hidden = self._w[x_0.long()].flatten(1), draw.mask.flatten(1)
         rung = ~hidden if valid is None else ~hidden & valid.flatten(1)
         ends, order = draw.rings.flatten(1).masked_fill(~rung, torch.inf).sort(dim=1)
@@ -96,9 +97,9 @@ class TokenExactK(ExactK):
         return charge_rates(logits, positions, self._w[None], self._w[positions.target])
 
     def coverage(self) -> float:
-        return Estimator.coverage(self)  # its losses also have rates in them
+        return Estimator.coverage(self)  # its losses also contain rates
 
 
 def _log(x: Tensor, where: Tensor) -> Tensor:
-    """log x there, 0 elsewhere, also for gradients."""
+    """log x where the condition holds, 0 elsewhere, also for gradients."""
     return x.where(where, 1.0).log()

@@ -1,8 +1,8 @@
 """Masking schedules α_t: the probability that a token is still visible at time t (Sec. 2, Tab. 4).
 
-t = 0 is data, t = 1 is all masked. A schedule gives α and 1−α each to full relative precision, because
-one of them is tiny near either end: 1−α_t decides the loss weight near t = 0 and the first tokens of a
-sample are decided by α_t near t = 1. Everything works elementwise on float32 or float64 tensors.
+t = 0 is data, t = 1 is all masked. A schedule gives both α and 1−α to full relative precision, because one
+of them is tiny near either end: 1−α_t determines the loss weight near t = 0, and α_t near t = 1 determines
+the first tokens of a sample. All functions work elementwise on float32 or float64 tensors.
 """
 
 import math
@@ -17,7 +17,7 @@ from .numeric import log1mexp, log_of_complement_pair
 
 
 class Schedule(ABC):
-    """α_t, α'_t, loss weight α'_t/(1−α_t), log-SNR and their inverses. Subclasses give four functions of time."""
+    """α_t, α'_t, loss weight α'_t/(1−α_t), log-SNR and their inverses. Subclasses define four functions."""
 
     @abstractmethod
     def alpha(self, t: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class Schedule(ABC):
         """log (1−α_s)/(1−α_t): a token masked at t is still masked at s ≤ t."""
         checks.ordered(s, t)
         at_t = self.log_mask_prob(t)
-        # where 1−α_t rounds to 0 nothing is masked, and nothing can be said wrongly about it
+        # where 1−α_t rounds to 0 nothing is masked, so any value is correct
         return torch.where(at_t > -torch.inf, self.log_mask_prob(s) - at_t, 0.0)
 
     def unmask_prob(self, s: Tensor, t: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class Schedule(ABC):
         return -torch.expm1(self.log_stay(s, t))
 
     def inverse(self, alpha: Tensor) -> Tensor:
-        """The t with α_t = alpha; a value beyond the schedule's ends gives the nearer end."""
+        """The t with α_t = alpha; values outside the range of the schedule give the nearer end."""
         return self._clamped_time(alpha, 1 - alpha)
 
     def inverse_mask_prob(self, mask_prob: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class Schedule(ABC):
         return self._clamped_time(1 - mask_prob, mask_prob)
 
     def time_of(self, masked_share: Tensor) -> Tensor:
-        """The t at which so much is masked on average: what a network is shown where only that is known."""
+        """The t at which this share is masked on average: the time shown to a network if only the share is known."""
         return self.inverse_mask_prob(masked_share)
 
     def inverse_log_snr(self, log_snr: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class Schedule(ABC):
         return False
 
     def at(self, tokens: Tensor) -> "Schedule":
-        """The schedule of each given token. Scalar schedules treat all tokens alike."""
+        """The schedule of each given token. A scalar schedule is the same for all tokens."""
         del tokens
         return self
 
@@ -125,7 +125,7 @@ class Polynomial(Schedule):
 
     @classmethod
     def _unchecked(cls, w: Tensor) -> "Polynomial":
-        """For exponents gathered from a vector that was checked when it was given."""
+        """Construct without checks, for exponents gathered from a vector that has already been checked."""
         schedule = cls.__new__(cls)
         schedule.w = w
         return schedule
@@ -162,9 +162,9 @@ class Polynomial(Schedule):
 class Geometric(Schedule):
     """α_t = exp(−β̄_t) with β̄_t = β̄min^(1−t) β̄max^t.
 
-    The loss weight is −β̄_t log(β̄max/β̄min)/(exp(β̄_t) − 1). (The paper's Tab. 4 has the ratio upside down
-    behind its minus sign, which would make the weight positive.) Neither end is reached: α_0 = exp(−β̄min) < 1
-    and α_1 = exp(−β̄max) > 0, so bounds on this schedule carry reconstruction and prior terms.
+    The loss weight is −β̄_t log(β̄max/β̄min)/(exp(β̄_t) − 1). (The paper's Tab. 4 has the ratio inverted after
+    its minus sign, which would make the weight positive.) Neither end is reached: α_0 = exp(−β̄min) < 1 and
+    α_1 = exp(−β̄max) > 0, so bounds on this schedule include reconstruction and prior terms.
     """
 
     def __init__(self, beta_min: float = 1e-5, beta_max: float = 20.0):
@@ -207,7 +207,7 @@ class Geometric(Schedule):
 class Cosine(Schedule):
     """α_t = 1 − cos(π/2·(1−t)), loss weight −π/2·tan(π/2·(1−t)).
 
-    Written as α_t = 2 sin²(π/4·(1−t)) and 1 − α_t = sin(π/2·t), which lose no digits at the ends.
+    Written as α_t = 2 sin²(π/4·(1−t)) and 1 − α_t = sin(π/2·t), which lose no precision at the ends.
     """
 
     def alpha(self, t: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ class Cosine(Schedule):
 
 
 class Shifted(Schedule):
-    """(1−2ε)α_t + ε around any schedule: neither end is reached (the form of the paper's experiments)."""
+    """(1−2ε)α_t + ε for any schedule α: neither end is reached (the form used in the paper's experiments)."""
 
     def __init__(self, schedule: Schedule, epsilon: float = 1e-4):
         require(
@@ -272,9 +272,9 @@ class Shifted(Schedule):
 
 
 class TokenPolynomial(Schedule):
-    """GenMD4's vector schedule α_{t,v} = 1 − t^(w_v) (Sec. 6): a token of large w is masked last and revealed first.
+    """GenMD4's vector schedule α_{t,v} = 1 − t^(w_v) (Sec. 6): tokens with large w are masked last and revealed first.
 
-    Functions of time take t [...] and give [..., V]; `at(tokens)` picks each token's own schedule, whose
+    Functions of time take t [...] and return [..., V]; `at(tokens)` selects each token's own schedule, whose
     functions take times that broadcast against the tokens. Gradients flow to `w`.
     """
 
@@ -284,7 +284,7 @@ class TokenPolynomial(Schedule):
             "token weights w have the wrong form",
             got=f"{w.dtype} of shape {tuple(w.shape)}",
             allowed="one float per token, shape (V,)",
-            do="pass a vector",
+            do="pass a vector of floats",
         )
         checks.positive(w, "token weight w")
         self.w = w
@@ -294,7 +294,7 @@ class TokenPolynomial(Schedule):
         return True
 
     def time_of(self, masked_share: Tensor) -> Tensor:
-        """That of tokens with w = 1: which tokens are masked, and so the mean of their schedules, is not known."""
+        """The time for w = 1: which tokens are masked, and hence the mean of their schedules, is unknown."""
         return masked_share
 
     def at(self, tokens: Tensor) -> Schedule:
@@ -330,7 +330,7 @@ class TokenPolynomial(Schedule):
 
 
 def exponents(schedule: Schedule) -> Tensor:
-    """w of α_t = 1 − t^w: one for all tokens, or one for each [V]."""
+    """w of α_t = 1 − t^w: one for all tokens, or one per token [V]."""
     if isinstance(schedule, (Polynomial, TokenPolynomial)):
         return torch.as_tensor(schedule.w)
-    fail("the schedule has no exponents", got=repr(schedule), allowed="1 − t^w", do="use polynomial, or GenMD4")
+    fail("the schedule has no exponents", got=repr(schedule), allowed="1 − t^w", do="use polynomial or GenMD4")

@@ -1,9 +1,9 @@
 """One random stream per sample, from a counter-based generator.
 
 A number is a pure function of (seed, step, sample, call, position): Philox4x32-10 of Salmon et al.,
-"Parallel random numbers: as easy as 1, 2, 3" (2011), written in integer tensor operations. So sample 17
-gets the same numbers alone or in a batch of 512, on one process or many, on a CPU or a GPU, and before
-or after a restart; there is no state to save.
+"Parallel random numbers: as easy as 1, 2, 3" (2011), in integer tensor operations. Sample 17 therefore gets
+the same numbers alone or in a batch of 512, in one process or many, on a CPU or a GPU, and before or after
+a restart; there is no state to save.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ def philox(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.
 
-    Words are held in int64; a product of two words wraps modulo 2^64, which keeps both halves right.
+    Words are held in int64; a product of two words wraps modulo 2^64, which leaves both halves correct.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -49,12 +49,12 @@ def philox(
 class Streams:
     """Independent streams of uniforms, one for each row of a batch.
 
-    `index` says which sample each row is (its place in the global batch, or its number among the samples
-    to draw); `step` is the training or sampling step. Successive calls give new numbers.
+    `index` is the sample number of each row (its position in the global batch, or its number among the samples
+    to draw); `step` is the training or sampling step. Successive calls return new numbers.
     """
 
     def __init__(self, seed: int, index: int | Tensor, step: int = 0, device: torch.device | str | None = None):
-        """`index` is a tensor of sample numbers [B], or a count B meaning samples 0..B-1 on `device`."""
+        """`index` is a tensor of sample numbers [B], or a count B for samples 0..B-1 on `device`."""
         if isinstance(index, int):
             index = torch.arange(index, device=device)
         require(
@@ -86,11 +86,11 @@ class Streams:
 
     def at(self, step: int) -> "Streams":
         """The streams of the same samples at another step, from their beginning."""
-        with checks.trusted():  # the samples' numbers have been looked at
+        with checks.trusted():  # the sample numbers have already been checked
             return Streams(self.seed, self.index, step)
 
     def fork(self, label: str, index: Tensor | None = None) -> "Streams":
-        """Streams independent of these and of every other fork, for another purpose or other groups of rows."""
+        """Streams independent of these and of every other fork, for another purpose or another grouping of rows."""
         digest = hashlib.blake2b(f"{self.seed}/{self._calls}/{label}".encode(), digest_size=8).digest()
         self._calls += 1
         return Streams(int.from_bytes(digest, "little"), self.index if index is None else index, self.step)
@@ -101,7 +101,7 @@ class Streams:
         return u
 
     def uniforms(self, calls: int, *shape: int) -> list[Tensor]:
-        """What so many calls of `uniform` give, in one go."""
+        """The results of this many calls of `uniform`, computed at once."""
         count, first = math.prod(shape), self._calls
         self._calls += calls
         if HAVE_TRITON and on_gpu(self.device):

@@ -1,10 +1,10 @@
-"""Uniform noise instead of masks (multinomial diffusion, D3PM): a token stays with α_t, else it is any token at all.
+"""Uniform noise instead of masks (multinomial diffusion, D3PM): a token stays with probability α_t, else is redrawn.
 
-q(x_t | x_0) = α_t δ(x_t, x_0) + (1−α_t)/V, and a step keeps a token with α_t/α_s. Given a prediction μ of x_0,
+q(x_t | x_0) = α_t δ(x_t, x_0) + (1−α_t)/V, and a step keeps a token with probability α_t/α_s. For a prediction μ,
 
     p(x_s = j | x_t = i) ∝ [α_t/α_s δ_ij + (1 − α_t/α_s)/V] · [α_s μ_j + (1−α_s)/V],
 
-which is q(x_s | x_t, x_0) where μ puts everything on x_0.
+which is q(x_s | x_t, x_0) if μ puts all mass on x_0.
 """
 
 import torch
@@ -14,7 +14,7 @@ from .streams import Streams
 
 
 def draw_noisy(x_0: Tensor, alpha: Tensor, vocab_size: int, streams: Streams) -> Tensor:
-    """x_t ~ q(x_t | x_0) at the visible share α [B]."""
+    """x_t ~ q(x_t | x_0) for given α_t [B]."""
     stays, other = streams.uniform(*x_0.shape[1:]), streams.uniform(*x_0.shape[1:])
     column = alpha.reshape(-1, *[1] * (x_0.ndim - 1))
     return torch.where(stays < column, x_0, (other * vocab_size).long().to(x_0.dtype))
@@ -31,11 +31,11 @@ def log_reverse(x_t: Tensor, log_mu: Tensor, alpha_s: Tensor, alpha_t: Tensor) -
 
 
 def step_divergence(x_0: Tensor, x_t: Tensor, log_mu: Tensor, alpha_s: Tensor, alpha_t: Tensor) -> Tensor:
-    """KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) at each row [R], in the digits of log μ [R, V] however small the step.
+    """KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) for each row [R], to the precision of log μ [R, V] however small the step.
 
-    With A_j = α_s μ_j + (1−α_s)/V, Z = α_t μ_i + (1−α_t)/V at i = x_t, and A°, Z° the same for what is true, it is
+    With A_j = α_s μ_j + (1−α_s)/V, Z = α_t μ_i + (1−α_t)/V at i = x_t, and A°, Z° the same for the true x_0, it is
     Σ_j q_j log(A°_j Z / A_j Z°). Almost all of q is at j = i, where A° Z − A Z° = (α_s−α_t)/V · (δ(i, x_0) − μ_i): as a
-    difference of logarithms this term would be lost in their rounding, and the bound multiplies it by T.
+    difference of logarithms this term would be lost to rounding, and the bound multiplies it by T.
     """
 
     def column(value: Tensor) -> Tensor:

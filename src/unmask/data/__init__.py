@@ -1,6 +1,6 @@
-"""Any discrete data in: vocabularies, sources, preparation, and batches that are a function of (seed, step).
+"""Discrete data: vocabularies, sources, preparation, and batches that are a function of (seed, step).
 
-Needs numpy only; readers of special formats import what they need when they are used. In order of reading:
+Needs numpy only; readers of special formats import what they need when they are used. Suggested reading order:
 `vocabulary` (symbols ↔ ids), `sources` (where documents come from), `prepare` (documents → token shards with a
 manifest), `dataset` (shards → rows), `order` (which rows make up step s).
 """

@@ -11,9 +11,9 @@ from .vocabulary import Bytes, Characters, Integers, Subwords, Vocabulary, as_te
 from .vocabulary import load as load_vocabulary
 
 MANY = 512
-"""Text with more different characters than this is better served by bytes or BPE."""
+"""Text with more distinct characters than this is better served by bytes or BPE."""
 BPE_SAMPLE = 256 << 20
-"""How many characters a BPE is trained on at most, spread evenly over the source."""
+"""Maximum number of characters to train a BPE on, spread evenly over the source."""
 ALLOWED = (
     "characters, alphabet:SYMBOLS, bytes, pixels, integers:SIZE, gpt2, bpe:SIZE, a tokenizer.json, a vocabulary.json, "
     "or a model"
@@ -24,9 +24,9 @@ _WITH_ARGUMENT = ("alphabet", "integers", "bpe")
 
 
 def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int = 1) -> Vocabulary:
-    """The vocabulary a user asked for; None chooses by the content.
+    """The requested vocabulary; None chooses by the content.
 
-    The end of text joins it where documents are packed one after another, or rows differ in length.
+    It includes an end of text where documents are packed one after another, or rows differ in length.
     """
     eos = source.values is None and not source.one_document
     kind, _, argument = (name or _natural(source)).partition(":")

@@ -18,7 +18,7 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of token ids, which of them count, and their classes."""
+    """Rows of token ids, which of the tokens count, and the classes of the rows."""
 
     tokens: NDArray[np.int64]
     """[B, ...], padding filled with the end-of-text id (or 0)."""
@@ -39,7 +39,7 @@ class Dataset:
         self.vocabulary: Vocabulary = vocabulary.load(self.folder / "vocabulary.json")
 
     def _check_sizes(self) -> None:
-        """What a broken copy is found out by, without reading it."""
+        """Detect a broken copy without reading it."""
         size, do = np.dtype(self.manifest.dtype).itemsize, "prepare the data again"
         for shard in self.manifest.shards:
             path, wanted = self.folder / shard.file, size * shard.tokens
@@ -53,11 +53,11 @@ class Dataset:
 
     @cached_property
     def identity(self) -> str:
-        """A short name of what the rows hold, wherever they came from: other contents in this folder have another."""
+        """A short name for the contents of the rows, wherever they came from: other contents have another name."""
         parts = self.manifest.splits.values()
         beside = [name for part in parts for name in (part.lengths, part.labels) if name is not None]
-        content = asdict(replace(self.manifest, plan={}))  # with the hashes of the shards
-        del content["empty"]  # of what is not there
+        content = asdict(replace(self.manifest, plan={}))  # includes the hashes of the shards
+        del content["empty"]  # counts rows that were left out
         return fingerprint([content, {name: digest(self.folder / name) for name in beside}])
 
     def split(self, name: str, length: int | None = None) -> "Split":
@@ -89,7 +89,7 @@ class Split:
         self.name = name
         self._dataset, self._part = dataset, part
         self.running = not manifest.rows
-        """Whether rows are windows of one text, of any length; neighbours are alike then."""
+        """Whether rows are windows of one text, of any length; neighbouring rows are then similar."""
         require(
             length is None or (self.running and length >= 1),
             "the length cannot be chosen here",
@@ -104,7 +104,7 @@ class Split:
         self.padded = part.lengths is not None
         """Whether rows differ in length."""
         self.fill = dataset.vocabulary.fill_id
-        """What stands where a row has ended."""
+        """The token that fills a row after its end."""
         self._dtype = np.dtype(manifest.dtype)
         starts = np.cumsum([0] + [s.stop - s.start for s in part.segments])
         self._starts = starts.astype(np.int64)
@@ -117,17 +117,17 @@ class Split:
             )
 
     def __len__(self) -> int:
-        """The number of rows; of packed data, the whole windows there are."""
+        """The number of rows; for packed data, the number of whole windows."""
         return self.tokens // self.length if self.running else self._part.documents
 
     @property
     def identity(self) -> str:
-        """That of the data it is a part of."""
+        """The identity of the data set it is part of."""
         return self._dataset.identity
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """The number of tokens of each row that count."""
+        """The number of tokens in each row, without padding."""
         if self._part.lengths:
             return np.load(self._dataset.folder / self._part.lengths).astype(np.int64)  # type: ignore[no-any-return]
         return np.full(len(self), self.length, dtype=np.int64)
@@ -180,11 +180,11 @@ class Split:
         return Batch(tokens.reshape(len(rows), *self.shape), valid, labels, rows)
 
     def spread(self, count: int | None = None) -> Indices:
-        """Numbers of rows far apart, so many of them (None: all): those of a smaller count come first."""
+        """`count` row numbers (None: all), spread evenly; those of a smaller count come first."""
         return spread(len(self), len(self) if count is None else count)
 
     def count(self, seed: int, step: int, batch_size: int) -> int:
-        """How many tokens of the whole batch of a step count."""
+        """The number of tokens in the whole batch of a step, without padding."""
         if not self.padded:
             return batch_size * self.length
         _, rows = rows_of_step(len(self), seed, step, batch_size)

@@ -23,7 +23,7 @@ def _open_zip(path: Path, mode: str) -> IO[bytes]:
     archive = zipfile.ZipFile(path)
     names = [name for name in archive.namelist() if not name.endswith("/")]
     if len(names) != 1:
-        do = "unpack it, and name the folder"
+        do = "unpack it and pass the folder"
         fail(f"{path} does not hold one file", got=f"{len(names)} files", allowed="one", do=do)
     return archive.open(names[0])
 
@@ -39,12 +39,12 @@ Cut = Callable[[bytes], int]
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether the suffix says so: then the file cannot be read from the middle."""
+    """Whether a file is compressed, by its suffix: such a file cannot be read from the middle."""
     return path.suffix in _OPENERS
 
 
 def suffix(path: Path) -> str:
-    """The suffix that says what is in the file, compression aside."""
+    """The suffix that tells what is in the file, ignoring compression."""
     return Path(path.stem).suffix.lower() if is_compressed(path) else path.suffix.lower()
 
 
@@ -56,18 +56,18 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[IO[bytes]]:
-    """The file, opened; a damaged one is named."""
+    """Open a file; the error for a damaged one names it."""
     with naming_damage(path), open_bytes(path) as file:
         yield file
 
 
 @contextmanager
 def naming_damage(path: Path) -> Iterator[None]:
-    """While a packed file is read: say which one it is whose bytes end too soon, or are no such bytes."""
+    """While a compressed file is read: name it if its data is truncated or invalid."""
     try:
         yield
     except (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the system: it says what it means
+        if isinstance(error, OSError) and error.errno is not None:  # of the system: clear by itself
             raise
         fail(f"{path} is damaged", got=error, allowed=f"a whole {path.suffix} file", do="get it again")
 
@@ -92,7 +92,7 @@ def after_space(data: bytes) -> int:
 
 def glimpse(path: Path, blocks: int = 16, block: int = 1 << 16) -> bytes:
     """A digest of a file's size and of blocks spread evenly over it: the whole content up to 1 MiB, little of a large
-    file. One that was changed and kept its size is known by it, unless the change lies between the blocks.
+    file. It detects a change that keeps the size, unless the change lies between the blocks.
     """
     size = path.stat().st_size
     seen = hashlib.blake2b(str(size).encode(), digest_size=8)
@@ -126,7 +126,7 @@ def read_range(
         end = -1 if stop < 0 else _next_cut(file, stop, cut)
         end = end if high is None else min(end, high)
         file.seek(position)
-        if position == 0 and file.read(len(BOM_UTF8)) == BOM_UTF8:  # a mark of UTF-8, no character of the text
+        if position == 0 and file.read(len(BOM_UTF8)) == BOM_UTF8:  # a byte-order mark, not part of the text
             position = len(BOM_UTF8)
         file.seek(position)
         rest = b""
@@ -171,14 +171,14 @@ def _last_cut(data: bytes, cut: Cut) -> int:
 
 
 def fetch(url: str, path: Path, md5: str | None = None) -> Path:
-    """Fetch a file once; check it, also when it was there already."""
+    """Fetch a file once; check it even if it was already there."""
     if not path.exists():
         try:
             with urllib.request.urlopen(url, timeout=60) as answer, atomic_write(path) as file:  # noqa: S310
                 while block := answer.read(BLOCK):
                     file.write(block)
         except OSError as error:
-            fail(f"{url} could not be fetched", got=error, allowed="a connection", do=f"fetch it by hand to {path}")
+            fail(f"{url} could not be fetched", got=error, allowed="a connection", do=f"download it to {path} by hand")
     if md5 and (got := digest(path, "md5")) != md5:
-        fail(f"{path} is damaged or another file", got=f"md5 {got}", allowed=md5, do="delete it and try again")
+        fail(f"{path} is damaged or a different file", got=f"md5 {got}", allowed=md5, do="delete it and try again")
     return path

@@ -1,6 +1,6 @@
-"""The end of preparation: encoded parts → shards, splits, lengths, labels, and the manifest that makes it whole.
+"""The last stage of preparation: encoded parts → shards, splits, lengths, labels, and the manifest that completes it.
 
-Every step can be repeated, so a run that is killed here finishes when the same command is given again.
+Every step can be repeated: if the process is killed here, running the same command again finishes the work.
 """
 
 import json
@@ -19,9 +19,9 @@ from .vocabulary import Vocabulary, shortened
 TALLY = "tally.json"
 DEFAULT_LENGTH = 256
 FEW = 100
-"""Packed documents fewer than this are split by position in the running text, not document by document."""
+"""Fewer packed documents than this are split by position in the running text, not document by document."""
 _COUNTED = 1000
-"""Numbers below this count classes."""
+"""Labels below this are class numbers."""
 Tally = dict[str, Any]
 
 
@@ -170,23 +170,24 @@ def _with_lengths(name: str, part: SplitPart, tallies: list[Tally], shape: list[
 
 
 def _label_names(tallies: list[Tally]) -> list[str]:
-    """The classes in order: numbers by value, names by alphabet; none if no document has a class.
+    """The classes in order: numbers by value, names alphabetically; none if no document has a class.
 
-    Small numbers are classes from 0 on, also those that do not occur; others are no more than names.
+    Small numbers are class numbers, counted from 0 and including those that do not occur; others are merely names.
     """
     found = [v for tally in tallies for split in tally["splits"].values() for v in split["labels"]]
     wrong = next((v for v in found if isinstance(v, list | dict)), None)
     if wrong is not None:
-        fail("a class is not a name", got=shortened(str(wrong)), allowed="a word or a number", do="name another column")
+        what, do = "a class is neither a name nor a number", "name another column"
+        fail(what, got=shortened(str(wrong)), allowed="a string or a number", do=do)
     labels = set(found)
     if labels == {None} or not labels:
         return []
     if None in labels:
         fail(
             "some documents have no class",
-            got="classes and gaps",
-            allowed="a class for all, or none",
-            do="fill the gaps",
+            got="documents with and without a class",
+            allowed="a class for all, or for none",
+            do="fill in the missing classes",
         )
     if all(type(v) is int for v in labels):
         counted = min(labels) >= 0 and max(labels) < _COUNTED

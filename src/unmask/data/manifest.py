@@ -1,6 +1,6 @@
-"""manifest.json: what a folder of prepared data holds, readable by people and checked by programs.
+"""manifest.json: the contents of a folder of prepared data, readable by people and checked by programs.
 
-manifest.json      this
+manifest.json      this file
 vocabulary.json    symbols ↔ ids
 shards/*.bin       token ids, little-endian, one after another
 SPLIT.lengths.npy  row lengths, where rows differ in length
@@ -18,7 +18,7 @@ from ..mistakes import fail
 VERSION = 1
 FILE = "manifest.json"
 MOST_TOKENS = 1 << 24
-"""Of a row."""
+"""Maximum number of tokens per row."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SplitPart:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All there is to know about prepared data."""
+    """The complete description of prepared data."""
 
     plan: dict[str, Any]
     """What was asked for; the same plan prepares the same bytes."""
@@ -86,13 +86,13 @@ class Manifest:
                 f"{folder} holds no prepared data",
                 got="no manifest.json",
                 allowed="a prepared folder",
-                do="unmask data prepare",
+                do="run unmask data prepare",
             )
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["version"] != VERSION:
                 fail(
-                    f"{path} has another version",
+                    f"{path} has an unsupported version",
                     got=document["version"],
                     allowed=str(VERSION),
                     do="prepare the data again",
@@ -103,4 +103,4 @@ class Manifest:
             }
             return cls(**{**document, "splits": splits, "shards": [Shard(**s) for s in document["shards"]]})
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            fail(f"{path} is damaged", got=error, allowed="a manifest of unmask", do="prepare the data again")
+            fail(f"{path} is damaged", got=error, allowed="an unmask manifest", do="prepare the data again")

@@ -15,7 +15,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def permute(index: Indices, size: int, key: Indices | int) -> Indices:
-    """A random-looking permutation of 0..size−1, another one for every key (one key, or one per index)."""
+    """A random-looking permutation of 0..size−1, a different one for every key (one key, or one per index)."""
     half = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
     keys = np.broadcast_to(np.asarray(key, dtype=np.uint64), np.shape(index))
     result = _feistel(np.asarray(index, dtype=np.uint64), half, keys)
@@ -41,10 +41,10 @@ def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def spread(size: int, count: int) -> Indices:
-    """Rows far apart, `count` of `size`: the first few of them lie evenly over all, however many follow.
+    """`count` of `size` rows, spread evenly: so are the first few of them, however many follow.
 
-    Numbers with their bits reversed (van der Corput's sequence), those that are no row left out: of the numbers below
-    the next power of two more than half are rows, and so are, but for a few, of any first part of the sequence.
+    These are numbers with their bits reversed (the van der Corput sequence), without those that are not rows: more than
+    half of the numbers below the next power of two are rows, and so are, up to a few, those of any first part of it.
     """
     bits, count = max(1, (size - 1).bit_length()), min(size, count)
     number = np.arange(min(1 << bits, 2 * (count + bits)), dtype=np.int64)
@@ -59,7 +59,7 @@ def rows_of_step(
 ) -> tuple[Indices, Indices]:
     """(epoch, row) of each sample of this rank's part of the batch at a step.
 
-    All ranks together read what one process would; rank r gets samples r·B/R .. (r+1)·B/R − 1.
+    All ranks together read what a single process would; rank r gets samples r·B/R .. (r+1)·B/R − 1.
     """
     require(size >= 1, "there are no rows", got=size, allowed="at least one row", do="prepare more data")
     require(

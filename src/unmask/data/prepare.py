@@ -1,8 +1,8 @@
 """Preparation: documents → token shards with a manifest.
 
 The source is read part by part in parallel processes. A finished part is a folder under `.preparing/` that appears
-whole; a run that is stopped goes on from the finished parts when the same command is given again. What is
-written depends on the plan only, not on the number of workers or on interruptions.
+complete; if interrupted, the same command resumes from the finished parts. The output depends only on the plan, not on
+the number of workers or on interruptions.
 """
 
 import hashlib
@@ -30,36 +30,36 @@ from .vocabulary import load as load_vocabulary
 
 WORK = ".preparing"
 FINGERPRINT = "files"
-"""The field of a plan that says which files it was made for."""
+"""The field of a plan that identifies the files it was made for."""
 _OTHER = {"holds": "holds other prepared data", "same": "the same plan"}
 _SHIFT = 24
-"""Parts that one process encodes before a fresh one takes over: tokenizers never give back what they once held."""
+"""Parts that one process encodes before a fresh one takes over: tokenizers never release memory."""
 HELD_OUT = 0.05
-"""The share of each held-out split unless another is named."""
+"""Default share of each held-out split."""
 _LEAVE = "leave --valid and --test out"
 _GOLDEN_RATIO = 0.6180339887498949
 Progress = Callable[[int, int], None]
-"""(done, of how much), by the weight of the parts."""
+"""(done, total), by the weight of the parts."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to read and what to make of it. The same plan on the same files writes the same bytes."""
+    """What to read and how to prepare it. The same plan on the same files writes the same bytes."""
 
     source: str
     """A path, a folder, a pattern, hub:ID, or a known name (`unmask.data.sources.NAMES`)."""
     kind: str | None = None
-    """How to read it (`unmask.data.sources.KINDS`); None: by its files."""
+    """How to read it (`unmask.data.sources.KINDS`); None: chosen by its files."""
     reading: Reading = field(default_factory=Reading)
     vocabulary: str | None = None
-    """See `choose.ALLOWED`; None: by the content."""
+    """See `choose.ALLOWED`; None: chosen by the content."""
     length: int | None = None
     """Tokens per row; None: the longest document (rows) or 256 (packed)."""
     rows: bool | None = None
-    """One document per row, or packed end to end; None: what is natural for the source."""
+    """One document per row rather than packed end to end; None: what is natural for the source."""
     valid: float | None = None
     test: float | None = None
-    """Shares held out of what is not held out already; None: 0.05, but none where the source has splits of its own."""
+    """Shares held out of the data that is not held out yet; None: 0.05, or none if the source has its own splits."""
     seed: int = 0
     """Decides which documents are held out."""
 
@@ -75,19 +75,20 @@ class Plan:
             fail("the length is out of range", got=self.length, allowed=allowed, do=do)
 
     def shares(self, source: Source) -> dict[str, float]:
-        """What is held out, by the name of the split."""
+        """The shares held out, by the name of the split."""
         own = {part.split for part in source.parts if part.split}
         usual = 0.0 if own else HELD_OUT
         wanted = (("valid", self.valid), ("test", self.test))
         found = {name: share for name, given in wanted if (share := usual if given is None else given)}
         if own and found and source.one_document:
-            fail("a text with splits of its own is not cut", got=str(found), allowed=", ".join(sorted(own)), do=_LEAVE)
+            what, allowed = "a text with its own splits cannot be split again", ", ".join(sorted(own))
+            fail(what, got=str(found), allowed=allowed, do=_LEAVE)
         for name in own & found.keys():
-            fail(f"the source has its own split {name}", got=found[name], allowed="no share of it", do=_LEAVE)
+            fail(f"the source has its own split {name}", got=found[name], allowed="no share for it", do=_LEAVE)
         return found
 
     def to_json(self, source: Source, rows: bool) -> dict[str, Any]:
-        """The plan in words, with a fingerprint of the files it was made for."""
+        """The plan as JSON, with a fingerprint of the files it was made for."""
         reading = {k: v for k, v in asdict(self.reading).items() if k != "cache"}
         files = repr([(part, part.weight) for part in source.parts]) + repr([glimpse(file) for file in source.files])
         return {
@@ -120,7 +121,7 @@ class _Job:
 
 @dataclass
 class _Tally:
-    """What one part gave to one split."""
+    """What one part contributed to one split."""
 
     tokens: int = 0
     documents: int = 0
@@ -135,7 +136,7 @@ def prepare(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Carry out a plan in the folder `out`: at once if it was done before, from the finished parts if it was begun."""
+    """Carry out a plan in the folder `out`: resumes from the finished parts, and does nothing if it is complete."""
     out = Path(out)
     if not (out / FILE).exists():
         check_folder(out)  # before anything is fetched
@@ -154,7 +155,7 @@ def prepare(
 
 
 def _check_plan(out: Path, there: dict[str, Any], plan: dict[str, Any]) -> None:
-    """The fingerprint of the files depends on how they are read: it is looked at where all else is as it was."""
+    """The fingerprint of the files depends on how they are read, so it is compared only if all else is equal."""
     for unseen in (FINGERPRINT, None):
         old, new = ({key: value for key, value in one.items() if key != unseen} for one in (there, plan))
         check_same(out, old, new, **_OTHER)
@@ -181,7 +182,7 @@ def _prepared(
                 progress(done, total)
         folders, vocabulary = [job.folder for job in jobs], jobs[0].vocabulary
         manifest = gather(folders, source, vocabulary, out, plan.length, shares, document)
-    except ValueError:  # the data or the plan is wrong: nothing here can be gone on with
+    except ValueError:  # the data or the plan is wrong: there is nothing to resume from
         _discard(out)
         raise
     shutil.rmtree(work)
@@ -189,7 +190,7 @@ def _prepared(
 
 
 def _discard(out: Path) -> None:
-    """Remove what preparation wrote into a folder that was empty before, and the folder."""
+    """Remove what preparation wrote into a folder that was empty before, and the folder itself."""
     for name in (WORK, "shards"):
         shutil.rmtree(out / name, ignore_errors=True)
     for path in (out / "vocabulary.json", *out.glob("*.lengths.npy"), *out.glob("*.labels.npy")):
@@ -208,7 +209,7 @@ def _jobs(plan: Plan, source: Source, rows: bool, shares: dict[str, float], work
 
 
 def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int) -> Vocabulary:
-    """Choose the vocabulary once; work that goes on uses the one it began with."""
+    """Choose the vocabulary once; resumed work uses the one it started with."""
     path = work / "vocabulary.json"
     if path.exists():
         return load_vocabulary(path)
@@ -218,7 +219,7 @@ def _vocabulary(plan: Plan, source: Source, rows: bool, work: Path, workers: int
 
 
 def _encoded(jobs: list[_Job], workers: int) -> Iterator[_Job]:
-    """Encode every part that is not there yet, in any number of processes; yields parts as they are done."""
+    """Encode every missing part, in any number of processes; yields parts as they are done."""
     todo = [job for job in jobs if not job.folder.exists()]
     yield from (job for job in jobs if job.folder.exists())
     if workers <= 1 or len(todo) <= 1:
@@ -304,7 +305,7 @@ def _numbered(part: Part) -> Iterator[tuple[int, Piece, bool]]:
 def _split_of(job: _Job, number: int) -> str:
     """The split of a document: multiples of the golden ratio from a random start fall evenly on the shares.
 
-    Splits of the source are kept, but for what is held out of its training split.
+    Splits of the source are kept, except for what is held out of its training split.
     """
     if job.part.split not in (None, "train"):
         return job.part.split

@@ -1,4 +1,4 @@
-"""Vocabularies: symbols ↔ token ids 0..V−1. The mask is not in them; its id is V.
+"""Vocabularies: symbols ↔ token ids 0..V−1. The mask is not part of a vocabulary; its id is V.
 
 A vocabulary is stored as one JSON document beside the prepared data and inside every model. `eos_id`, where
 there is one, ends a document in packed data and fills the padding of shorter rows.
@@ -25,13 +25,13 @@ Ids = NDArray[np.unsignedinteger[Any]]
 
 EOS = "<|endoftext|>"
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-"""What stands in a text for bytes that are no character."""
+"""Replaces bytes in a text that are not a character."""
 _NEAR = 4
-"""Ids before one that decide what it adds to a text."""
+"""Number of preceding ids that decide what an id adds to a text."""
 
 
 class Vocabulary(ABC):
-    """Turns content into ids and ids into something to look at."""
+    """Encodes content as ids, and decodes ids to readable text."""
 
     size: int
     """V, the number of real tokens (the end of text included where there is one)."""
@@ -43,16 +43,16 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """Readable text for ids; the end-of-text token shows as nothing."""
+        """Readable text for ids; the end-of-text token decodes to nothing."""
 
     def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
-        """The UTF-8 bytes that ids stand for. Ids that are bytes of characters may begin or end within one."""
+        """The UTF-8 bytes that ids stand for. Ids that stand for bytes may begin or end within a character."""
         return self.decode(ids).encode()
 
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
-        """What each id adds to the text of all; a character of several ids stands with the last of them.
+        """What each id adds to the whole text; a character made of several ids goes to the last of them.
 
-        Together they are what `decode` gives, always.
+        Joined, the pieces always equal the result of `decode`.
         """
         flat = np.asarray(ids).ravel().tolist()
         found = []
@@ -65,11 +65,11 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to build it again."""
+        """Everything needed to rebuild the vocabulary."""
 
     @property
     def fill_id(self) -> int:
-        """What stands after the end of shorter rows: the end of text, or any id where there is none."""
+        """Fills shorter rows after their end: the end of text, or an arbitrary id if there is none."""
         return self.eos_id or 0
 
     @property
@@ -78,7 +78,7 @@ class Vocabulary(ABC):
         return np.min_scalar_type(self.size - 1)
 
     def save(self, path: Path) -> None:
-        """Write the JSON document, whole or not at all."""
+        """Write the JSON document, completely or not at all."""
         with atomic_write(path, "w") as file:
             file.write(json.dumps(self.to_json(), ensure_ascii=False) + "\n")
 
@@ -168,7 +168,7 @@ class Bytes(Vocabulary):
 
 
 class Integers(Vocabulary):
-    """Values 0..size−1 as they are: pixels (size 256), notes, anything already counted."""
+    """Values 0..size−1 as they are: pixels (size 256), notes, anything that is already an integer."""
 
     def __init__(self, size: int):
         if size < 1:
@@ -197,12 +197,12 @@ class Integers(Vocabulary):
 
 
 def _numbers(text: str) -> NDArray[np.int64]:
-    """Of a text as `Integers` writes it: 3 4 5."""
+    """The numbers in a text as `Integers` writes it: 3 4 5."""
     words = text.split()
     strange = next((word for word in words if not (word.isascii() and word.isdigit() and len(word) < 19)), None)
     if strange is not None:
         got, do = repr(shortened(strange)), "write numbers, or prepare text with characters, bytes or bpe"
-        fail("text met a vocabulary of integers", got=got, allowed="numbers with spaces between them", do=do)
+        fail("a vocabulary of integers cannot encode text", got=got, allowed="numbers separated by spaces", do=do)
     return np.array(words, dtype=np.int64)
 
 
@@ -226,7 +226,7 @@ class Subwords(Vocabulary):
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
-        """From a tokenizer.json, or a folder with one, or with vocabulary and merges in GPT-2's form."""
+        """Load a tokenizer.json, or a folder with one, or with vocabulary and merges in GPT-2's format."""
         if path.is_file():
             return cls(read_text(path))
         if (path / "tokenizer.json").exists():
@@ -247,21 +247,21 @@ class Subwords(Vocabulary):
             tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
         except Exception as error:  # the library raises nothing more precise
             files, do = f"{vocabulary.name} and {merges.name}", f"check them in {vocabulary.parent}"
-            fail(f"{files} are no tokenizer", got=_said(error), allowed="GPT-2's form", do=do)
+            fail(f"{files} are not a tokenizer", got=_said(error), allowed="GPT-2's format", do=do)
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
         return cls(tokenizer.to_str())
 
     @classmethod
     def pretrained(cls, name: str) -> "Subwords":
-        """From the Hugging Face hub, for example "gpt2"."""
+        """Fetch a tokenizer from the Hugging Face hub, for example "gpt2"."""
         try:
             return cls(tokenizers.Tokenizer.from_pretrained(name).to_str())
         except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
             fail(
                 f"the tokenizer {name!r} could not be fetched",
                 got=_said(error),
-                allowed="a tokenizer of the hub",
+                allowed="a tokenizer on the hub",
                 do="check the name and the network, or pass a folder with its files",
             )
 
@@ -283,7 +283,7 @@ class Subwords(Vocabulary):
         return cls(tokenizer.to_str())
 
     def encode(self, content: Content) -> Ids:
-        """Without the tokenizer's offsets, which would take most of the time and memory."""
+        """Encode without the tokenizer's offsets, which would take most of the time and memory."""
         found = self._tokenizer.encode_batch_fast([as_text(content)], add_special_tokens=False)[0]
         return np.array(found.ids, dtype=self.dtype)
 
@@ -291,7 +291,7 @@ class Subwords(Vocabulary):
         return str(self._tokenizer.decode(np.asarray(ids).ravel().tolist(), skip_special_tokens=True))
 
     def spelt(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
-        """Token by token where the tokenizer is byte-level, else those of the decoded text."""
+        """The bytes of each token if the tokenizer is byte-level, else those of the decoded text."""
         if self._bytes is None:
             return super().spelt(ids)
         return b"".join(self._bytes.get(i, b"") for i in np.asarray(ids).ravel().tolist())
@@ -303,7 +303,7 @@ class Subwords(Vocabulary):
 
     @cached_property
     def _bytes(self) -> dict[int, bytes] | None:
-        """The bytes of each token, special ones left out; None: tokens have none of their own."""
+        """The bytes of each token, without special ones; None if the tokenizer is not byte-level."""
         if (json.loads(self._document).get("decoder") or {}).get("type") != "ByteLevel":
             return None
         added, known = self._tokenizer.get_added_tokens_decoder(), self._tokenizer.get_vocab(with_added_tokens=True)
@@ -320,14 +320,14 @@ class Subwords(Vocabulary):
 
 
 def _in_turn(parts: Iterable[bytes]) -> list[str]:
-    """The text that each part of some UTF-8 completes; what stays incomplete stands with the last."""
+    """The text that each part of some UTF-8 completes; what remains incomplete goes to the last."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     found = [decoder.decode(part) for part in parts]
     return [*found[:-1], found[-1] + decoder.decode(b"", final=True)] if found else []
 
 
 def _byte_level() -> dict[str, int]:
-    """How GPT-2 writes bytes as characters: what can be printed as itself, the others from 256 on."""
+    """How GPT-2 writes bytes as characters: printable ones as themselves, the others from 256 on."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -337,14 +337,14 @@ _BYTE_LEVEL = _byte_level()
 
 
 def _bytes_of(token: str) -> bytes:
-    """Of a byte-level token; one that was added as it is stands for itself."""
+    """The bytes of a byte-level token; a token that was added verbatim stands for itself."""
     if all(c in _BYTE_LEVEL for c in token):
         return bytes(_BYTE_LEVEL[c] for c in token)
     return token.encode()
 
 
 def from_json(document: dict[str, Any]) -> Vocabulary:
-    """Build a vocabulary from what `to_json` gave."""
+    """Build a vocabulary from what `to_json` returned."""
     kinds: dict[str, Callable[[dict[str, Any]], Vocabulary]] = {
         "characters": lambda d: Characters(d["symbols"], d["eos"]),
         "bytes": lambda d: Bytes(d["eos"]),
@@ -358,16 +358,16 @@ def from_json(document: dict[str, Any]) -> Vocabulary:
 
 
 def load(path: Path) -> Vocabulary:
-    """Read a vocabulary.json. All of it is in the file: it names no other."""
+    """Read a vocabulary.json, which is self-contained."""
     document = read_json(path)
     try:
         return from_json(document)
     except (AttributeError, KeyError, TypeError) as error:
-        fail(f"{path} is damaged", got=repr(error), allowed="a vocabulary of unmask", do="get the file again")
+        fail(f"{path} is damaged", got=repr(error), allowed="an unmask vocabulary", do="get the file again")
 
 
 def as_text(content: Content, place: str = "") -> str:
-    """Text of a document; bytes must be UTF-8. place: the file it comes from, if it is known."""
+    """The text of a document; bytes must be UTF-8. place: the file it comes from, if known."""
     if isinstance(content, str):
         return content
     if isinstance(content, bytes):
@@ -380,11 +380,12 @@ def as_text(content: Content, place: str = "") -> str:
                 allowed="UTF-8",
                 do="convert the file (iconv -t UTF-8), or use the vocabulary bytes",
             )
-    fail("numbers met a vocabulary of text", got=f"an array of {content.dtype}", allowed="text", do="use integers")
+    what, got = "a vocabulary of text cannot encode numbers", f"an array of {content.dtype}"
+    fail(what, got=got, allowed="text", do="use integers")
 
 
 def _said(error: Exception) -> str:
-    """What a library says, in one line."""
+    """The message of a library in one line."""
     return str(error).split("\n")[0][:120]
 
 

@@ -1,4 +1,4 @@
-"""Evaluation: likelihoods with error bars, exact chain rules, and what a figure is compared with."""
+"""Evaluation: likelihoods with error bars, exact chain rules, and metrics of samples."""
 
 from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
 from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, solved_sudoku

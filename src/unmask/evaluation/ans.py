@@ -1,25 +1,25 @@
-"""Symbols of known probability as bits: asymmetric numeral systems (Duda, 2013), in their range form.
+"""Entropy coding of symbols with known probabilities: asymmetric numeral systems (Duda, 2013), range variant.
 
-A whole number s holds all that was written. A symbol has f of 2^K slots, from slot c on. To write it,
+An integer s holds everything that was written. A symbol has f of 2^K slots, from slot c on. To write it,
 
     s ← ⌊s / f⌋·2^K + c + s mod f,
 
-which adds K − log2 f bits to s: the symbol's information, but for rounding. To read it, find the symbol whose slots
-hold s mod 2^K and go back, s ← f·⌊s / 2^K⌋ + s mod 2^K − c. What was written last is read first: it is a stack. When
-s would outgrow 96 bits its lower 32 are put aside, and they come back when it falls below 65. That is so many more than
-K that rounding costs a symbol some 2^−34 of a bit.
+which adds K − log2 f bits to s: the symbol's information, up to rounding. To read it, find the symbol whose slots
+contain s mod 2^K and reverse the step, s ← f·⌊s / 2^K⌋ + s mod 2^K − c. What was written last is read first, as from a
+stack. When s would exceed 96 bits, its lower 32 bits are set aside, and they come back when it falls below 65 bits.
+That is so much more than K that rounding costs about 2^−34 bits per symbol.
 """
 
 from ..mistakes import fail
 
 BITS = 30
-"""K: no symbol has less than 2^−30, so a vocabulary of 50,000 costs a token 0.00007 bits more than its probability."""
+"""K: no symbol has a probability below 2^−30, so with a vocabulary of 50,000 a token costs 0.00007 bits more."""
 SLOTS = 1 << BITS
 _LEAST, _WORD, _STATE = 1 << 64, 32, 12
 
 
 class Stack:
-    """What was written and not read yet."""
+    """Symbols that were written and not read yet."""
 
     def __init__(self) -> None:
         self._state = _LEAST
@@ -27,12 +27,12 @@ class Stack:
 
     @property
     def slot(self) -> int:
-        """Which the next symbol to read has among its own."""
+        """The slot that identifies the next symbol to read."""
         return self._state & (SLOTS - 1)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left. Of bytes that were not written so, all but one in 2^64 end otherwise."""
+        """Whether nothing is left. Of bytes that no writer produced, only one in 2^64 ends like this."""
         return self._state == _LEAST and not self._words
 
     def push(self, start: int, count: int) -> None:
@@ -44,7 +44,7 @@ class Stack:
         self._state = (whole << BITS) + start + rest
 
     def pop(self, start: int, count: int) -> None:
-        """Read it: the symbol that has the slot."""
+        """Read the symbol that has the current slot."""
         self._state = count * (self._state >> BITS) + self.slot - start
         if self._state < _LEAST:
             if not self._words:
@@ -57,7 +57,7 @@ class Stack:
 
     @classmethod
     def from_bytes(cls, code: bytes) -> "Stack":
-        """What `to_bytes` gave."""
+        """Rebuild a stack from what `to_bytes` returned."""
         found = cls()
         found._words = [int.from_bytes(code[i : i + 4], "little") for i in range(0, len(code) - _STATE, 4)]
         found._state = int.from_bytes(code[-_STATE:], "little")

@@ -1,10 +1,10 @@
-"""The exact chain rule in a given order, and what many orders say about the likelihood.
+"""The exact chain rule in a given order, and what many orders tell about the likelihood.
 
 A masked diffusion model is a model for every order: log p(x | σ) = Σ_i log μ(x_σ(i) | x_σ(<i)) is exact and takes N
 network calls. Over random orders its mean is a bound, minus the NELBO where the network does not see the time; the log
 of the mean of p(x | σ) over K orders is a tighter bound, and with a second set of orders a bound from the other side
-follows: −log p(x) lies between the two. A network that sees the time is asked at the times that the chain rule shows
-it, which makes it a model of its own: p is that of drawing one token at a time.
+follows: −log p(x) lies between the two. A network that sees the time is evaluated at the times of the chain rule, which
+makes it a model of its own: p is then the probability of drawing one token at a time.
 """
 
 import math
@@ -20,7 +20,7 @@ from ..sampling import Predictor
 from ..sampling.frame import highest, number, spread
 
 Order = Callable[[Streams, Tensor], Tensor | None]
-"""(streams, x_0) → numbers like x_0, higher for what comes earlier; None: the network decides."""
+"""(streams, x_0) → numbers in the shape of x_0, higher for earlier positions; None: the network decides."""
 
 
 def _left_to_right(streams: Streams, x_0: Tensor) -> Tensor:
@@ -44,10 +44,11 @@ ORDERS: dict[str, Order] = {"left-to-right": _left_to_right, "random": _random, 
 def chain_rule(
     predict: Predictor, process: Process, x_0: Tensor, streams: Streams, order: str | Sequence[int] = "random"
 ) -> Tensor:
-    """−log p(x_0 | σ) in nats [B], exactly, one network call per token; σ by name, or the positions one by one.
+    """−log p(x_0 | σ) in nats [B], exact, with one network call per token; σ by name, or as a list of positions.
 
-    confidence: next comes the position whose most likely token is most likely; a rule of what is visible, so it defines
-    a model too. Networks that see the time are shown the time at which so many are masked on average.
+    confidence: the next position is the one whose most likely token has the highest probability; this depends only on
+    what is visible, so it defines a model too. Networks that see the time get the one at which that many positions are
+    masked on average.
     """
     require_orders(process)
     masked, nats = torch.ones_like(x_0, dtype=torch.bool), torch.zeros(len(x_0), dtype=torch.float64)
@@ -68,7 +69,7 @@ def chain_rule(
 
 
 def require_orders(process: Process) -> None:
-    """Where each token has a schedule of its own, the place that is revealed next tells of its token."""
+    """Fail if each token has its own schedule: the position revealed next would then give away its token."""
     require(
         not process.schedule.per_token,
         "the chain rule needs one schedule for all tokens",
@@ -79,9 +80,9 @@ def require_orders(process: Process) -> None:
 
 
 def groups(process: Process, rank: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """The tokens of rank 1, 2, … in turn: where they are, what is masked until then (bool like rank), the time [B].
+    """The tokens of rank 1, 2, … in turn: where they are, what is masked until then (bool, as rank), the time [B].
 
-    Rank 0 is given. The time is the one at which so many of the others are masked on average.
+    Rank 0 is given. The time is the one at which that many of the others are masked on average.
     """
     hidden = number(rank > 0).clamp(min=1)
     for r in range(1, int(rank.max()) + 1):
@@ -92,11 +93,12 @@ def groups(process: Process, rank: Tensor) -> Iterator[tuple[Tensor, Tensor, Ten
 
 @torch.no_grad()
 def in_groups(predict: Predictor, process: Process, x_0: Tensor, rank: Tensor) -> Tensor:
-    """−log p of x_0 where rank > 0, given the rest, in nats [B]: tokens of one rank together, lower ranks first.
+    """−log p of x_0 where rank > 0, given the rest, in nats [B]: tokens of equal rank together, lower ranks first.
 
     Σ_r Σ_{i: rank_i = r} −log μ_i(x_i | what has a lower rank). With the step at which each token was revealed this is
-    what a sampler drew from; with different ranks, the chain rule in that order. Over samples the mean of the second
-    minus the first is the KL divergence from drawing in steps to drawing one by one in an order that refines them.
+    what a sampler drew from; with all ranks different, the chain rule in that order. The mean over samples of the
+    second minus the first is the KL divergence from drawing in steps to drawing one by one in an order that refines
+    them.
     """
     nats = torch.zeros(len(x_0), dtype=torch.float64, device=x_0.device)
     for where, masked, t in groups(process, rank):
@@ -115,15 +117,16 @@ def _listed(order: Sequence[int], x_0: Tensor) -> Tensor:
     """An order given position by position."""
     length = x_0[0].numel()
     whole = sorted(order) == list(range(length))
-    require(whole, "the order is not one", got=list(order)[:8], allowed=f"0..{length - 1}, each once", do="list all")
+    what, got = "the order is not a permutation", list(order)[:8]
+    require(whole, what, got=got, allowed=f"0..{length - 1}, each once", do="list all positions")
     falling = torch.empty(length, dtype=torch.float64)
     falling[torch.tensor(order)] = torch.arange(length, 0, -1, dtype=torch.float64)
     return falling.to(x_0.device).expand(len(x_0), -1).reshape(x_0.shape)
 
 
 def most_confident(logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked position of each row whose most likely token is most likely, and its logits [B, V]; rows without a
-    masked position have none.
+    """The masked position of each row whose most likely token has the highest probability, and its logits [B, V]; rows
+    without a masked position have none.
     """
     sure = spread(logits.double().softmax(-1).amax(-1), masked, -1.0)
     where = highest(sure, number(masked).clamp(max=1))
@@ -135,7 +138,7 @@ class Interval:
     """Bounds of −log p(x) in nats [B], from several orders each."""
 
     elbo: Tensor
-    """The mean over orders: the NELBO of a network that does not see the time, a bound of the chain rule's p else."""
+    """The mean over orders: the NELBO of a network that does not see the time, else a bound on the chain rule's p."""
     elbo_error: Tensor
     """Its standard error over orders."""
     upper: Tensor
@@ -147,7 +150,7 @@ class Interval:
 def order_bounds(
     predict: Predictor, process: Process, x_0: Tensor, *, orders: int, seed: int = 0, index: Tensor | None = None
 ) -> Interval:
-    """From `orders` random orders; `index`: which sequences these are [B], so that they get their own orders."""
+    """Bounds from `orders` random orders; `index`: numbers of the sequences [B], so that each gets its own orders."""
     require(orders >= 2, "too few orders", got=orders, allowed=">= 2", do="use 8")
     numbers = torch.arange(len(x_0), device=x_0.device) if index is None else index
     streams = (Streams(seed, numbers, k) for k in range(orders))

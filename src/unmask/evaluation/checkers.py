@@ -1,4 +1,4 @@
-"""Checkers of samples that are right or wrong."""
+"""Checkers for samples that are valid or not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from ..mistakes import extra, fail
 
 @dataclass(frozen=True)
 class Checker:
-    """Says whether a sample is right, and when two samples are the same."""
+    """Tells whether a sample is valid, and when two samples are the same."""
 
     check: Callable[[str], bool]
     form: Callable[[str], str] = str
-    """Of a sample that is right: two of one form are the same. Default: the sample itself."""
+    """Canonical form of a valid sample: two with one form are the same. Default: the sample itself."""
 
     def __call__(self, text: str) -> bool:
-        """Whether it is right."""
+        """Whether a sample is valid."""
         return self.check(text)
 
 
@@ -42,7 +42,7 @@ def solved_sudoku(text: str) -> bool:
 
 
 def _smiles() -> Checker:
-    """Whether RDKit reads the text as a molecule; a molecule has many SMILES, of which one is canonical."""
+    """Whether RDKit parses the text as a molecule; a molecule has many SMILES, of which one is canonical."""
     chem = extra("rdkit.Chem", "molecules", "checking molecules")
     extra("rdkit.RDLogger", "molecules", "checking molecules").DisableLog("rdApp.*")
     return Checker(lambda text: bool(text) and chem.MolFromSmiles(text) is not None, chem.CanonSmiles)
@@ -56,7 +56,7 @@ CHECKERS: dict[str, Callable[[], Checker]] = {
 
 
 def find_checker(name: str) -> Checker:
-    """By name."""
+    """The checker with this name."""
     if name not in CHECKERS:
         fail("unknown checker", got=name, allowed=", ".join(CHECKERS), do="name one of them")
     return CHECKERS[name]()

@@ -1,10 +1,10 @@
 """Multiple choice: the ending that the model finds most likely.
 
-whole           question and ending are filled up to the model's length, all of it is hidden and scored, 32 draws: how
-                the paper scores HellaSwag
-continuation    only the ending is hidden, the question always visible
+whole           question and ending are padded to the model's length, all of it is hidden and scored, 32 draws: how the
+                paper scores HellaSwag
+continuation    only the ending is hidden, the question is always visible
 
-The endings of a question share their random numbers, questions do not: their errors are independent.
+The endings of a question share their random numbers; different questions do not, so their errors are independent.
 """
 
 import json
@@ -26,12 +26,12 @@ from .continuation import Row, by_length, cost, ids
 from .statistics import Share
 
 _ROWS = 256
-"""Evaluations at once."""
+"""Evaluations per batch."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A beginning, its possible endings, and which is right."""
+    """A context, its possible endings, and which of them is right."""
 
     context: str
     endings: tuple[str, ...]
@@ -40,26 +40,26 @@ class Question:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a question's endings cost, nats, and their lengths in bytes."""
+    """The cost of a question's endings in nats, and their lengths in bytes."""
 
     nats: tuple[float, ...]
     sizes: tuple[int, ...] | None
-    """None where the nats are those of the question too: then it is not known what a byte of the ending costs."""
+    """None if the nats include the question: the cost per byte of the ending is then unknown."""
     answer: int
 
     @property
     def right(self) -> bool:
-        """By the likelihood of the ending."""
+        """Whether the choice by likelihood is right."""
         return int(np.argmin(self.nats)) == self.answer
 
     @property
     def right_per_byte(self) -> bool | None:
-        """By the likelihood per byte, which does not favour short endings."""
+        """Whether the choice by likelihood per byte, which does not favour short endings, is right."""
         return None if self.sizes is None else int(np.argmin(np.divide(self.nats, self.sizes))) == self.answer
 
 
 def read_questions(path: Path) -> Iterator[Question]:
-    """From JSON lines: HellaSwag's own (ctx, endings, label), or question / choices / answer."""
+    """Read questions from JSON lines: HellaSwag's own (ctx, endings, label), or question / choices / answer."""
     with open_bytes(path) as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -99,7 +99,7 @@ def answer(
     nelbo_fn: NelboFn,
 ) -> Iterator[Answered]:
     """The cost of every ending, whatever the others are; the number of a question decides its random numbers. `whole`:
-    of the question too, as the paper does.
+    include the question, as the paper does.
     """
 
     def nats(rows: list[Row]) -> Tensor:
@@ -117,8 +117,8 @@ def answer(
 
 
 def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: bool, number: int = 0) -> Row:
-    """Tokens of context and ending, at most `length` of them (the context loses its beginning); `whole`: filled up to
-    `length`, and everything hidden.
+    """Tokens of context and ending, at most `length` of them (the context is cut at its beginning); `whole`: padded to
+    `length`, with everything hidden.
     """
     first, second = ids(context, vocabulary), ids(" " + ending.lstrip(), vocabulary)
     tokens = torch.cat([first, second])[-length:]
@@ -129,18 +129,18 @@ def _row(context: str, ending: str, vocabulary: Vocabulary, length: int, whole: 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Share of questions answered rightly, with its standard error."""
+    """Share of questions answered correctly, with its standard error."""
 
     questions: int
     accuracy: float
     error: float
     accuracy_per_byte: float | None
-    """None where questions were scored with their endings."""
+    """None if questions were scored with their endings."""
     error_per_byte: float | None
 
 
 def accuracy(answers: Iterable[Answered]) -> Accuracy:
-    """Over all questions."""
+    """Accuracy over all questions."""
     found = list(answers)
     require(bool(found), "there are no questions", got="none", allowed="at least one", do="check the file")
     per_byte = [one.right_per_byte for one in found if one.right_per_byte is not None]
@@ -149,6 +149,6 @@ def accuracy(answers: Iterable[Answered]) -> Accuracy:
 
 
 def _rate(right: list[bool]) -> tuple[float, float]:
-    """The share of what is right, and its error."""
+    """The share of right answers, and its error."""
     share = Share(float(np.mean(right)), len(right))
     return share.value, share.error

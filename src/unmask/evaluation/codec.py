@@ -1,11 +1,12 @@
-"""Tokens as bits, by a masked diffusion model: the chain rule in groups, written down.
+"""Lossless coding of tokens with a masked diffusion model: the chain rule in groups, entropy-coded.
 
-Group after group of positions, in a random order that both sides know, the model says how probable each token is given
-all groups before, and an entropy coder writes that token with −log2 of its probability. With one token in a group, the
+Group by group, in a random order that both sides know, the model predicts the probability of each token given all
+earlier groups, and an entropy coder writes the token in −log2 of its probability bits. With one token per group, the
 mean length over orders is the NELBO of a network that does not see the time: the bound is a number of bits that can be
-written and read again. Larger groups take fewer network calls, and the bits by which their tokens depend on each other.
+written and read back. Larger groups take fewer network calls, but cost the bits by which their tokens depend on each
+other.
 
-Reading repeats what writing did with what it has read so far, so it needs the same sums to the last bit.
+Reading repeats the computations of writing on what it has read so far, so it needs the same sums to the last bit.
 """
 
 from typing import Protocol
@@ -24,25 +25,25 @@ from .ans import SLOTS, Stack
 from .chain import groups, require_orders
 
 _TOGETHER = 1 << 24
-"""Probabilities that are held at the same time."""
+"""Probabilities held at the same time."""
 
 
 def random_ranks(streams: Streams, length: int, steps: int) -> Tensor:
-    """The group of each token [B, N], 1 to `steps` and all about as large, in a random order."""
+    """The group of each token [B, N], 1 to `steps`, of about equal size and in a random order."""
     place = streams.uniform(length).argsort(dim=1, stable=True).argsort(dim=1)
     return 1 + place * min(steps, length) // length
 
 
 def shares(logits: Tensor) -> Tensor:
-    """Where the slots of each token begin, and their end [M, V + 1]: ⌊μ·(2^K − V)⌋ + 1 for each, what is left for the
-    most likely. In whole numbers, so that no order of summation can change them.
+    """Where the slots of each token begin, and their end [M, V + 1]: ⌊μ·(2^K − V)⌋ + 1 for each, and the rest for the
+    most likely. They are integers, so that the order of summation cannot change them.
     """
     size = logits.shape[-1]
     good = size < SLOTS >> 8
     require(good, "the vocabulary is too large", got=size, allowed=f"< {SLOTS >> 8:,}", do="use a smaller one")
     shared = logits.double().softmax(-1)
-    whole, do = bool((shared.sum(-1) > 0).all()), "train it again, or take an earlier checkpoint"
-    require(whole, "the model predicts no probabilities", got="NaN", allowed="numbers", do=do)
+    whole, do = bool((shared.sum(-1) > 0).all()), "train it again, or use an earlier checkpoint"
+    require(whole, "the model does not predict probabilities", got="NaN", allowed="numbers", do=do)
     counts = (shared * (SLOTS - size)).long() + 1
     likely = counts.argmax(-1, keepdim=True)
     counts.scatter_add_(-1, likely, SLOTS - counts.sum(-1, keepdim=True))
@@ -50,14 +51,14 @@ def shares(logits: Tensor) -> Tensor:
 
 
 class Coder(Protocol):
-    """One side: takes the tokens that are given, or knows them better."""
+    """One side of the codec: returns the tokens it is given, or those it reads instead."""
 
     def __call__(self, begins: Tensor, tokens: Tensor) -> Tensor:
         """Where the slots of each token begin [M, V + 1], and tokens [M] → the tokens."""
 
 
 class Writer:
-    """Writes down the tokens that it is given."""
+    """Records the tokens that it is given."""
 
     def __init__(self) -> None:
         self._written: list[NDArray[np.int64]] = []
@@ -68,7 +69,7 @@ class Writer:
         return tokens
 
     def code(self) -> bytes:
-        """All of them. A stack is read from its end, so the last token is written first."""
+        """The code of all tokens. A stack is read from its end, so the last token is written first."""
         stack = Stack()
         for part in reversed(self._written):
             for start, end in reversed(part.tolist()):
@@ -77,7 +78,7 @@ class Writer:
 
 
 class Reader:
-    """Finds the tokens that were written, whatever it is given."""
+    """Recovers the tokens that were written, whatever it is given."""
 
     def __init__(self, code: bytes):
         self._stack = Stack.from_bytes(code)
@@ -98,9 +99,9 @@ class Reader:
 
 @torch.no_grad()
 def passed(predict: Predictor, process: Process, x_0: Tensor, rank: Tensor, coder: Coder) -> Tensor:
-    """The tokens of x_0 through a coder, those of rank 1 first, each with its μ given all of lower ranks.
+    """Pass the tokens of x_0 through a coder, those of rank 1 first, each with its μ given all tokens of lower rank.
 
-    What a reader starts from does not matter: tokens are hidden until they are read.
+    The tokens that a reader starts from do not matter: they are hidden until they are read.
     """
     require_orders(process)
     for where, masked, t in groups(process, rank):

@@ -20,14 +20,14 @@ from .chain import most_confident
 
 @dataclass(frozen=True)
 class Row:
-    """Tokens of which the last are hidden and scored."""
+    """Tokens, the last of which are hidden and scored."""
 
     tokens: Tensor
     """[N]."""
     begin: int
     """Where the scored part begins."""
     number: int = 0
-    """Rows of the same number share their random numbers."""
+    """Rows with the same number share their random numbers."""
 
 
 def ids(text: str, vocabulary: Vocabulary) -> Tensor:
@@ -38,8 +38,8 @@ def ids(text: str, vocabulary: Vocabulary) -> Tensor:
 def windows(context: Tensor, end: Tensor, length: int) -> list[Row]:
     """Rows of at most `length` tokens in which each token of the end is scored once.
 
-    The context loses its beginning. An end that is longer than a row fills whole rows, without context; what is left
-    of it comes after as much of what precedes as fits.
+    The context is cut at its beginning. An end that is longer than a row fills whole rows without context; the rest of
+    it follows as much of the preceding text as fits.
     """
     tokens, first = torch.cat([context, end]), len(context)
     stops = [*range(first + length, len(tokens), length), len(tokens)] if len(end) else []
@@ -52,11 +52,11 @@ def windows(context: Tensor, end: Tensor, length: int) -> list[Row]:
 
 
 Show = Callable[[list[list[int]]], Iterable[list[int]]]
-"""Goes through batches, and may show how far it is."""
+"""Iterates over batches, and may show progress."""
 
 
 def by_length(rows: Sequence[Row], most: int, values: Callable[[list[Row]], Tensor], show: Show = iter) -> list[float]:
-    """A value for each row, from a function of at most so many rows of one length: none sees another's padding."""
+    """A value for each row, from a function of at most `most` rows of one length, so that no row is padded."""
     found: dict[int, float] = {}
     for index in show(together([row.tokens for row in rows], most)):
         found |= dict(zip(index, values([rows[i] for i in index]).tolist(), strict=True))
@@ -73,7 +73,7 @@ def cost(
     seed: int = 0,
     nelbo_fn: NelboFn,
 ) -> Tensor:
-    """The NELBO of what is hidden in each of some rows of one length, nats [B]."""
+    """The NELBO of the hidden part of each row in nats [B]; all rows have the same length."""
     x_0, hidden = _stacked(rows, next(denoiser.parameters()).device)
     numbers = torch.tensor([row.number for row in rows], device=x_0.device)
     how = {"draws": draws, "repeats": repeats, "seed": seed}
@@ -82,11 +82,12 @@ def cost(
 
 @torch.no_grad()
 def found_greedily(predict: Predictor, process: Process, rows: Sequence[Row], device: torch.device) -> Tensor:
-    """Whether greedy decoding of what is hidden gives it exactly, for some rows of one length, bool [B].
+    """Whether greedy decoding reproduces the hidden part exactly, for rows of one length, bool [B].
 
-    By confidence: one token per network call, the most likely one, at the position where that is most likely (of equal
-    ones the first). A row is left at its first wrong token. Networks that see the time are shown that at which so much
-    of the hidden part is masked on average; with a schedule for each token (GenMD4) that of the linear one.
+    By confidence: one token per network call, the most likely one, at the position where its probability is highest
+    (the first in case of ties). A row ends at its first wrong token. Networks that see the time get the one at which
+    that share of the hidden part is masked on average; with a schedule for each token (GenMD4), that of the
+    linear schedule.
     """
     x_0, masked = _stacked(rows, device)
     start, right = number(masked).clamp(min=1), torch.ones(len(rows), dtype=torch.bool, device=device)

@@ -1,6 +1,6 @@
-"""How far samples are from data: Fréchet and kernel distance, precision and recall, MAUVE.
+"""Distances between samples and data: Fréchet and kernel distance, precision and recall, MAUVE.
 
-Only arithmetic on features [n, d] that someone else computed; what these are decides what a figure may be called.
+Only arithmetic on features [n, d] computed elsewhere; which features they are decides what a value may be called.
 """
 
 import math
@@ -21,7 +21,7 @@ def frechet(a: Features, b: Features) -> float:
 
 
 def frechet_from(data: Features) -> Callable[[Features], float]:
-    """The Fréchet distance of other features from these, whose moments are taken once.
+    """The Fréchet distance of other features from these, whose moments are computed once.
 
     tr (Σ_a Σ_b)^½ is the sum of the singular values of Σ_a^½ Σ_b^½: no complex numbers, no failed roots.
     """
@@ -47,8 +47,8 @@ def _root_of_covariance(x: Features) -> Features:
 def kernel_distance(data: Features, samples: Features) -> tuple[float, float]:
     """KID (Bińkowski et al., 2018): the unbiased squared MMD of all pairs, and its standard error over samples.
 
-    By the jackknife, so samples are taken to be independent. Other samples would change the value by so much, the data
-    being given: it is the error to compare models with on the same data. Of two samples it is not known (nan).
+    The error comes from the jackknife, which assumes independent samples. It covers other samples but not other data,
+    so it is the one for comparing models on the same data. With two samples it is unknown (nan).
     """
     value, n = squared_mmd(data, samples), len(samples)
     if n == 2:
@@ -61,8 +61,8 @@ def kernel_distance(data: Features, samples: Features) -> tuple[float, float]:
 
 
 def squared_mmd(a: Features, b: Features) -> float:
-    """The unbiased squared maximum mean discrepancy with the kernel (x·y/d + 1)³, from all pairs; 0 on average for one
-    law, so it may be negative.
+    """The unbiased squared maximum mean discrepancy with the kernel (x·y/d + 1)³, from all pairs; 0 on average if both
+    distributions are the same, so it may be negative.
     """
     _check(a, b)
 
@@ -79,8 +79,8 @@ def _kernel(x: Features, y: Features) -> Features:
 
 
 def precision_recall(data: Features, samples: Features, *, neighbours: int = 3) -> tuple[float, float]:
-    """Share of samples within the data's manifold, and of data within the samples' (Kynkäänniemi et al., 2019): balls
-    around each point that reach its k-th nearest neighbour.
+    """Share of samples within the data's manifold, and of data within the samples' (Kynkäänniemi et al., 2019), both
+    made of balls around each point that reach its k-th nearest neighbour.
     """
     _check(data, samples)
     return _covered(data, samples, neighbours), _covered(samples, data, neighbours)
@@ -109,8 +109,8 @@ class Mauve:
 def mauve(
     data: Features, samples: Features, *, clusters: int | None = None, scale: float = 5.0, seeds: int = 5
 ) -> Mauve:
-    """MAUVE (Pillutla et al., 2021): both sets quantised by k-means together, then the area under the curve of
-    exp(−c KL) against mixtures. clusters: a tenth of the smaller set unless given.
+    """MAUVE (Pillutla et al., 2021): both sets are quantised together by k-means, then the area under the curve of
+    exp(−c KL) against mixtures is taken. clusters: defaults to a tenth of the smaller set.
     """
     _check(data, samples)
     k = clusters or max(2, min(len(data), len(samples)) // 10)
@@ -141,12 +141,12 @@ def _k_means(x: Features, clusters: int, rng: np.random.Generator, rounds: int =
 
 
 def _area(p: Features, q: Features, scale: float, points: int = 500) -> float:
-    """Under the frontier of (exp(−c KL(q|r)), exp(−c KL(p|r))), r = λp + (1−λ)q, λ in (0, 1), closed at both axes."""
+    """Area below the curve (exp(−c KL(q|r)), exp(−c KL(p|r))), r = λp + (1−λ)q, λ in (0, 1), closed at both axes."""
     weight = np.linspace(0, 1, points + 2)[1:-1, None]
     mixture = weight * p + (1 - weight) * q
     x, y = (np.exp(-scale * _divergence(part, mixture)) for part in (q, p))
     x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
-    order = np.lexsort((-y, x))  # where the two are alike all points lie at x = 1: down to the axis comes last
+    order = np.lexsort((-y, x))  # if both are alike all points lie at x = 1: the one on the axis comes last
     x, y = x[order], y[order]
     return float((np.diff(x) * (y[1:] + y[:-1]) / 2).sum())
 
@@ -160,4 +160,4 @@ def _divergence(p: Features, mixture: Features) -> Features:
 def _check(a: Features, b: Features) -> None:
     good = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] and min(len(a), len(b)) >= 2
     got = f"{a.shape} and {b.shape}"
-    require(good, "the features do not fit", got=got, allowed="[n, d] and [m, d], n and m >= 2", do="check them")
+    require(good, "features do not match", got=got, allowed="[n, d] and [m, d], n and m >= 2", do="check them")

@@ -1,4 +1,4 @@
-"""Features of pictures, for the distances between sets of them. What they are decides what a distance may be called."""
+"""Features of images, for distances between sets of images. Their kind decides what a distance may be called."""
 
 import importlib
 from collections.abc import Callable
@@ -16,22 +16,22 @@ from .inception import load_inception
 Images = NDArray[np.uint8]
 """[n, H, W] grey or [n, H, W, 3] colour."""
 _SIDE = 16
-"""Pixel features are averaged to at most so many rows and columns: distances need more samples than features."""
+"""Pixel features are averaged to at most this many rows and columns: distances need more samples than features."""
 _BATCH = 32
 
 
 @dataclass(frozen=True)
 class Extractor:
-    """Pictures → features [n, d]."""
+    """Images → features [n, d]."""
 
     name: str
     of: Callable[[Images], Features]
     distances: tuple[str, str]
-    """What the Fréchet and the kernel distance of these features are called: FID and KID are Inception's alone."""
+    """Names of the Fréchet and the kernel distance of these features: FID and KID are for Inception only."""
 
 
 def extractor(wanted: str) -> Extractor:
-    """By name: pixels, inception:WEIGHTS (see `inception`), or MODULE:FUNCTION of your own."""
+    """The extractor with this name: pixels, inception:WEIGHTS (see `inception`), or your own MODULE:FUNCTION."""
     kind, _, rest = wanted.partition(":")
     if kind in _KNOWN:
         return _KNOWN[kind](rest)
@@ -55,7 +55,7 @@ def _pixels(images: Images) -> Features:
 
 
 def _inception(weights: Path) -> Callable[[Images], Features]:
-    """Inception's 2,048 features, which FID and KID are defined by."""
+    """Inception's 2,048 features, by which FID and KID are defined."""
     network = load_inception(weights)
 
     def features(images: Images) -> Features:

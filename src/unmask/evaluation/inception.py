@@ -1,8 +1,8 @@
-"""The Inception network whose features FID is defined by (Szegedy et al., 2015; Heusel et al., 2017).
+"""The Inception network whose features define FID (Szegedy et al., 2015; Heusel et al., 2017).
 
-It is TensorFlow's network of 2015, not the one of today's libraries: its pools leave the padding out of their means,
-its last block pools by maximum, and images are resized the way TensorFlow 1 did. Parameters have the names they have
-in the file in which these weights are passed around in PyTorch (`WEIGHTS`).
+It is TensorFlow's network of 2015, not the one of today's libraries: its average pooling excludes the padding, its last
+block uses max pooling, and images are resized as in TensorFlow 1. Parameters are named as in the file in which these
+weights are distributed for PyTorch (`WEIGHTS`).
 """
 
 from pathlib import Path
@@ -48,7 +48,7 @@ def _halved(x: Tensor) -> Tensor:
 
 
 Layer = tuple[Any, ...]
-"""(name, width out, size, stride, padded), of which the later ones may be missing."""
+"""(name, width out, size, stride, padded), the last of which may be missing."""
 
 
 class _Mixed(nn.Module):
@@ -148,7 +148,7 @@ class Inception(nn.Sequential):
 
 
 def legacy_resize(x: Tensor, side: int) -> Tensor:
-    """TensorFlow 1's bilinear resizing of [B, C, H, W]: pixel i of the result looks at i · (old/new) of the image,
+    """TensorFlow 1's bilinear resizing of [B, C, H, W]: pixel i of the result is taken at i · (old/new) of the image,
     without the half-pixel shift that later versions make.
     """
     for axis in (2, 3):
@@ -162,13 +162,13 @@ def legacy_resize(x: Tensor, side: int) -> Tensor:
 
 
 def load_inception(path: Path) -> Inception:
-    """With weights from the file that the field passes around, or one like it."""
-    require(path.is_file(), "no weights of Inception", got=path, allowed="a file", do=f"download {WEIGHTS}")
+    """Load the network with weights from `WEIGHTS`, or from a file in the same format."""
+    require(path.is_file(), "no Inception weights", got=path, allowed="a file", do=f"download {WEIGHTS}")
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)
         network = Inception()
         network.load_state_dict({name: x for name, x in weights.items() if not name.startswith("fc.")})
     except Exception as problem:  # pickle alone raises half a dozen kinds
         first = next(iter(str(problem).splitlines()), type(problem).__name__)
-        fail(f"{path} does not hold weights of Inception", got=first, allowed=WEIGHTS, do="download it again")
+        fail(f"{path} does not hold Inception weights", got=first, allowed=WEIGHTS, do="download it again")
     return network.eval().requires_grad_(False)

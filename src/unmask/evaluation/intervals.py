@@ -1,15 +1,16 @@
-"""The laws behind 95 % intervals."""
+"""The distributions behind 95 % intervals."""
 
 import math
 
 Z95 = 1.959963984540054
-"""What 95 of 100 values of the normal law lie within, in standard errors."""
+"""Half-width of the interval that holds 95 % of a normal distribution, in standard errors."""
 
 
 def student95(freedom: int) -> float:
-    """What 95 of 100 values of Student's law with so many degrees of freedom lie within, in standard errors.
+    """Half-width of the interval that holds 95 % of Student's t distribution, in standard errors.
 
-    Exact for one and two, from three on within 1 %: expanded around the normal law (Abramowitz and Stegun, 26.7.5).
+    Exact for one and two degrees of freedom, within 1 % from three on: an expansion around the normal distribution
+    (Abramowitz and Stegun, 26.7.5).
     """
     z, within = Z95, 0.95
     if freedom < 1:
@@ -21,7 +22,7 @@ def student95(freedom: int) -> float:
 
 
 def wilson(share: float, of: float) -> tuple[float, float]:
-    """The 95 % interval of a share of so many: all p whose own error explains it; within 0 and 1, and never empty."""
+    """The 95 % interval of a share of `of` trials: all p whose error explains it; within 0 and 1, never empty."""
     z2 = Z95**2 / of
     half = Z95 * math.sqrt((share * (1 - share) + z2 / 4) / of)
     low, high = ((share + z2 / 2 + sign * half) / (1 + z2) for sign in (-1, 1))

@@ -1,4 +1,4 @@
-"""A causal language model of Hugging Face as judge of texts: generative perplexity, and features for MAUVE."""
+"""A causal language model from Hugging Face as a judge of texts: generative perplexity, and features for MAUVE."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,15 +12,15 @@ from .distances import Features
 from .likelihood import Scores
 
 _ROWS = 8
-"""Texts at once."""
+"""Texts per batch."""
 
 
 class Judge:
-    """Loaded once, asked often. Its own tokenizer reads the texts; what is longer than its context is cut off."""
+    """A model that judges texts. It uses its own tokenizer, and cuts texts that are longer than its context."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu"):
-        """`name`: a folder, or an id on the hub."""
-        transformers = extra("transformers", "judge", "judging texts by a language model")
+        """`name`: a folder, or a model id on the hub."""
+        transformers = extra("transformers", "judge", "judging texts with a language model")
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
             self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(name).to(device).eval()
@@ -47,7 +47,7 @@ class Judge:
 
     @torch.no_grad()
     def features(self, texts: Sequence[str]) -> Features:
-        """The last layer at the last token [n, d], what MAUVE looks at."""
+        """The last layer at the last token [n, d], which MAUVE uses."""
         found = []
         for ids, mask in self._batches(texts):
             hidden = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states[-1]

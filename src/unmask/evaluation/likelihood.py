@@ -1,4 +1,4 @@
-"""Likelihoods with error bars: the NELBO of sequences, and what it means in bits and perplexity."""
+"""Likelihoods with error bars: the NELBO of sequences, also in bits and as perplexity."""
 
 import hashlib
 import math
@@ -29,7 +29,7 @@ from .intervals import student95
 
 Floats = NDArray[np.float64]
 BLOCKS = 10
-"""Into which windows of running text are joined for their error."""
+"""Number of blocks into which windows of running text are joined to estimate the error."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Sequences:
     tokens: Tensor
     """[B, ...]."""
     index: Tensor
-    """Their random numbers follow from these [B]."""
+    """Numbers of the sequences [B], which determine their random numbers."""
     valid: Tensor | None = None
     label: Tensor | None = None
 
     @classmethod
     def read(cls, split: Split, rows: Indices, device: torch.device, *, labels: bool) -> "Sequences":
-        """Rows of a split where the network is, with their classes where it knows any."""
+        """Read rows of a split to a device, with their classes if `labels`."""
         found = split.read(rows)
         tokens, valid, label = (
             None if array is None else torch.from_numpy(array).to(device)
@@ -56,36 +56,36 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Scores:
-    """−log p or a bound of it, one entry for each sequence."""
+    """−log p or a bound on it, one entry for each sequence."""
 
     nats: Floats
     error: Floats
-    """Of the Monte-Carlo estimate; 0 where the value is exact."""
+    """Standard error of the Monte Carlo estimate; 0 where the value is exact."""
     tokens: NDArray[np.int64]
-    """How many tokens count."""
+    """Number of tokens that count."""
     calls: int
-    """Network calls in all."""
+    """Total number of network calls."""
     content: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
-    """A hash of each sequence's tokens; none where they are not known."""
+    """A hash of each sequence's tokens; empty if they are unknown."""
     neighbours: bool = False
     """Whether the sequences are windows of one running text, in its order: then they are not independent."""
 
     @classmethod
     def joined(cls, parts: Iterable["Scores"]) -> "Scores":
-        """All parts, in their order."""
+        """Join all parts, in their order."""
         found = list(parts)
         require(bool(found), "there is nothing to evaluate", got="no sequences", allowed="at least one", do="add data")
         nats, error, tokens, content = (np.concatenate([getattr(part, name) for part in found]) for name in _EACH)
         return cls(nats, error, tokens, sum(part.calls for part in found), content)
 
     def in_order(self, places: NDArray[np.int64]) -> "Scores":
-        """Those that were scored in another order than they stand in; places: where each stands [S]."""
+        """Sort scores by the position of their sequences; places: the positions [S]."""
         order = np.argsort(places)
         return replace(self, **{name: getattr(self, name)[order] for name in _EACH})
 
 
 _EACH = ("nats", "error", "tokens", "content")
-"""What there is of each sequence."""
+"""Fields with an entry for each sequence."""
 
 
 @dataclass(frozen=True)
@@ -94,28 +94,28 @@ class Estimate:
 
     mean: float
     error: float
-    """Over sequences: what another sample of the data, and other random numbers, would change."""
+    """Over sequences: how much another sample of the data, and other random numbers, would change the mean."""
     monte_carlo: float
-    """Of the random numbers alone, these sequences given."""
+    """Due to the random numbers alone, given these sequences."""
     freedom: int
-    """Degrees of freedom of the error: of few sequences, or few blocks, it is not known well itself."""
+    """Degrees of freedom of the error, which is itself uncertain with few sequences or few blocks."""
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the true mean lies in 95 of 100 cases, by Student's law."""
+        """95 % confidence interval of the mean, by Student's t distribution."""
         half = student95(self.freedom) * self.error
         return self.mean - half, self.mean + half
 
     def scaled(self, factor: float) -> "Estimate":
-        """In other units."""
+        """The estimate in other units."""
         return Estimate(self.mean * factor, self.error * factor, self.monte_carlo * factor, self.freedom)
 
 
 def per_unit(scores: Scores, units: NDArray[Any]) -> Estimate:
     """Nats per unit (token, character, byte), Σ nats / Σ units: the ratio's standard error by its residuals.
 
-    Of independent sequences these are nats − mean · units of each, r_i, and the error is √(Σ r_i² n/(n−1)) / Σ units.
-    Neighbouring windows of a text are alike, so their residuals are added up within ten blocks first: r_i of a block.
+    For independent sequences these are r_i = nats − mean · units of each, and the error is √(Σ r_i² n/(n−1)) / Σ units.
+    Neighbouring windows of a text are similar, so residuals are first summed within ten blocks: r_i is then a block's.
     """
     total = float(units.sum())
     require(total > 0, "there is nothing to divide by", got="no units", allowed="at least one", do="add data")
@@ -130,7 +130,7 @@ def per_unit(scores: Scores, units: NDArray[Any]) -> Estimate:
 
 
 def _in_blocks(values: Floats) -> Floats:
-    """The sums of neighbours, in blocks of one size as nearly as can be."""
+    """Sums over blocks of neighbours, of sizes as equal as possible."""
     blocks = min(BLOCKS, len(values))
     starts = np.arange(blocks) * len(values) // blocks
     sums: Floats = np.add.reduceat(values, starts)
@@ -144,7 +144,7 @@ def perplexity(nats_per_token: Estimate) -> tuple[float, float, float]:
 
 
 def bits(nats: Estimate) -> Estimate:
-    """From nats."""
+    """Convert nats to bits."""
     return nats.scaled(1 / math.log(2))
 
 
@@ -152,7 +152,7 @@ def bits(nats: Estimate) -> Estimate:
 
 
 Fit = Callable[[Estimator], Tensor]
-"""What each token costs on average [V], measured by an estimator on other data: the baseline of a control variate."""
+"""Average cost of each token [V], measured by an estimator on other data: the baseline of a control variate."""
 
 
 def _continuous(process: Process, fit: Fit | None) -> Estimator:
@@ -165,7 +165,7 @@ def _controlled(process: Process, fit: Fit | None) -> Estimator:
     if fit is None or process.schedule.per_token:
         got = "no training data" if fit is None else "a schedule for each token"
         allowed = "one schedule for all tokens, and training data to fit it on"
-        fail("there is no control variate here", got=got, allowed=allowed, do="use exact-k")
+        fail("no control variate is available", got=got, allowed=allowed, do="use exact-k")
     return Controlled(ours, fit(ours), 1.0)
 
 
@@ -185,21 +185,21 @@ times with independent masks.
 DEFAULT = "exact-k"
 
 Taken = Tensor | int
-"""The steps that a sampler takes: a grid, or so many on the uniform one."""
+"""The steps of a sampler: a grid, or a number of steps on the uniform grid."""
 
 
 def time_grid(steps: Taken) -> Tensor:
-    """Their times."""
+    """The times of these steps."""
     return uniform_grid(steps) if isinstance(steps, int) else steps
 
 
 def estimator_for(
     process: Process, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None
 ) -> Estimator:
-    """In continuous time, or, with `steps`, the bound of a sampler that takes these."""
+    """The estimator with this name in continuous time or, with `steps`, of the bound of a sampler that takes these."""
     if steps is not None:
         do = "leave the estimator out, or the steps"
-        require(name == DEFAULT, "steps have an estimator of their own", got=name, allowed=DEFAULT, do=do)
+        require(name == DEFAULT, "steps have their own estimator", got=name, allowed=DEFAULT, do=do)
         return at_steps(process, time_grid(steps))
     if name not in ESTIMATORS:
         fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
@@ -245,7 +245,7 @@ def score(
 
 
 def _content(batch: Sequences) -> NDArray[np.uint64]:
-    """Of the tokens that count, whatever holds them and what they are padded with."""
+    """Hashes of the tokens that count, whatever their dtype and padding."""
     rows = batch.tokens.long().cpu().numpy()
     valid = np.ones(rows.shape, dtype=bool) if batch.valid is None else batch.valid.cpu().numpy()
     kept = (row[keep].tobytes() for row, keep in zip(rows, valid, strict=True))
@@ -253,7 +253,7 @@ def _content(batch: Sequences) -> NDArray[np.uint64]:
 
 
 def repeats_for(pilot: Scores, repeats: int, sequences: int, target: float) -> int:
-    """How many groups of draws bring the Monte-Carlo error of the mean, in bits per token, down to the target."""
+    """How many groups of draws bring the Monte Carlo error of the mean, in bits per token, down to the target."""
     require(target > 0, "the target error is not positive", got=target, allowed="> 0 bits per token", do="use 0.005")
     one_group = math.sqrt(float((pilot.error**2).mean()) * repeats)  # nats per sequence, of a single group
     per_token = one_group / float(pilot.tokens.mean()) / math.log(2)
@@ -267,17 +267,17 @@ class Difference:
     mean: float
     error: float
     unpaired_error: float
-    """What it would be if the two were scored on their own."""
+    """What the error would be if the two were scored independently."""
     freedom: int
     """Degrees of freedom of the error."""
 
 
 def compare(a: Scores, b: Scores) -> Difference:
-    """The paired difference: what is hard about a sequence, or about a mask, cancels."""
+    """The paired difference, in which the difficulty of a sequence or of a mask cancels."""
     same = np.array_equal(a.tokens, b.tokens) and np.array_equal(a.content, b.content)
-    got = f"{len(a.nats)} and {len(b.nats)} that are not the same"
+    got = f"{len(a.nats)} and {len(b.nats)} sequences that are not the same"
     do = "score them on the same split of the same data"
-    require(same, "the two were scored on different sequences", got=got, allowed="the same", do=do)
+    require(same, "the models were scored on different sequences", got=got, allowed="the same", do=do)
     paired = replace(a, nats=a.nats - b.nats, error=np.hypot(a.error, b.error))
     difference, apart = bits(per_unit(paired, a.tokens)), [bits(per_unit(one, one.tokens)).error for one in (a, b)]
     return Difference(difference.mean, difference.error, math.hypot(*apart), difference.freedom)

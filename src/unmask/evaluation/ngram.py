@@ -1,4 +1,4 @@
-"""Count-based models of token order, the metric for small language models."""
+"""Count-based n-gram models: the metric for small language models."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +24,13 @@ class _Counts:
         return cls(*np.unique(keys, return_counts=True))
 
     def __getitem__(self, keys: NDArray[np.int64]) -> Floats:
-        """Counts of keys, 0 for those never seen."""
+        """Counts of keys, 0 for unseen ones."""
         place = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.counts[place], 0).astype(np.float64)
 
 
 class NGram:
-    """An n-gram model with Witten-Bell smoothing: each order falls back on the next lower one, the last on 1/V.
+    """An n-gram model with Witten-Bell smoothing: each order falls back to the next lower one, the last to 1/V.
 
     p_n(x | c) = (count(c x) + T(c)·p_{n−1}(x | c')) / (count(c) + T(c)), T(c) the number of different tokens seen
     after c, c' the context without its first token.

@@ -1,10 +1,10 @@
-"""Zero-shot text as the field measures it: how a set is turned back into text, and how it is cut into sequences.
+"""Zero-shot protocols from the literature: how a set is turned back into text, and how it is cut into sequences.
 
-A perplexity means something only with its protocol. Three are known by name:
+A perplexity is meaningful only together with its protocol. Three are known by name:
 
-sedd    every row ends with the end of text; rows are joined and cut into blocks, a thousand rows at a time, and what is
-        left over of each thousand is dropped (Lou et al., 2024)
-mdlm    as sedd, but each block stands between two ends of text, which a model gets nearly for free (Sahoo et al.)
+sedd    every row ends with the end of text; rows are joined and cut into blocks, a thousand rows at a time, and the
+        remainder of each thousand is dropped (Lou et al., 2024)
+mdlm    as sedd, but each block is enclosed in ends of text, which cost a model almost nothing (Sahoo et al.)
 md4     rows are joined with the end of text between them and cut once; only the last piece is dropped
 """
 
@@ -26,12 +26,12 @@ class Protocol:
     """How rows of tokens become sequences."""
 
     rows_together: int | None
-    """Rows that are joined and cut by themselves; None: all."""
+    """Number of rows that are joined and cut at a time; None: all."""
     wrapped: bool = False
-    """Whether a sequence begins and ends with the end of text."""
+    """Whether each sequence begins and ends with the end of text."""
 
     def sequences(self, rows: Iterable[Ids], length: int, eos: int) -> Ids:
-        """Blocks of `length` tokens [S, length]."""
+        """Cut rows into sequences of `length` tokens [S, length]."""
         inner = length - 2 if self.wrapped else length
         require(inner >= 1, "the sequences are too short", got=length, allowed=">= 3", do="use the model's length")
         blocks = [_blocks(group, inner, eos) for group in _grouped(rows, self.rows_together)]
@@ -46,7 +46,7 @@ PROTOCOLS = {"sedd": Protocol(1000), "mdlm": Protocol(1000, wrapped=True), "md4"
 
 
 def find_protocol(name: str) -> Protocol:
-    """By name."""
+    """The protocol with this name."""
     if name not in PROTOCOLS:
         fail("unknown protocol", got=name, allowed=", ".join(PROTOCOLS), do="name one of them")
     return PROTOCOLS[name]
@@ -150,11 +150,11 @@ DETOKENISERS: dict[str, Callable[[str], str]] = {
     "lambada": _applied(_LAMBADA),
     "papers": _applied(_WIKITEXT + _LM1B),
 }
-"""From the sets' own spacing to plain text, by the rules the published figures were made with."""
+"""From the sets' own spacing to plain text, by the rules used for published results."""
 
 
 def find_detokeniser(name: str) -> Callable[[str], str]:
-    """By name."""
+    """The detokeniser with this name."""
     if name not in DETOKENISERS:
         fail("unknown detokeniser", got=name, allowed=", ".join(DETOKENISERS), do="name one of them")
     return DETOKENISERS[name]

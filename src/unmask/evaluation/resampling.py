@@ -1,4 +1,4 @@
-"""The error of anything that is computed from a set of samples."""
+"""The standard error of any statistic of a set of samples."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ def jackknife(
     statistic: Callable[[Any], ArrayLike], samples: SampleSet, *, groups: int = 10
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A statistic of n samples (a number, or several), and its standard error: √((n−m)/(mG) Σ_g (s_g − s̄)²), s_g
-    without group g, which has m = ⌊n/G⌋ samples; what is left over is in all of them.
+    without group g, which has m = ⌊n/G⌋ samples; leftover samples are in all of them.
 
-    For statistics that are biased by the number of samples, as Fréchet's distance or the share of different n-grams is:
-    all s_g have the same bias, so it does not enter the error. Compare values of the same number of samples only.
-    Samples are taken to be independent: classes in turn, or one after the other, are not.
+    Suits statistics with a bias that depends on the number of samples, such as the Fréchet distance or the share of
+    distinct n-grams: all s_g have the same bias, so it does not enter the error. Only compare values from equally many
+    samples. Samples must be independent, which those that cycle through classes, or are sorted by class, are not.
     """
     count = len(samples)
     good = 2 <= groups <= count // 2

@@ -1,6 +1,6 @@
-"""Ways to judge a set of samples. Each gives named values; those of real data belong beside them.
+"""Metrics of a set of samples. Each gives named values, to be reported beside those of real data.
 
-No value alone says that samples are good: a text that repeats itself has a low perplexity, so variety stands beside it.
+No single value shows that samples are good: repetitive text has a low perplexity, so it is reported with the variety.
 """
 
 import math
@@ -23,11 +23,11 @@ from .statistics import frequencies, statistics, validity
 
 Ids = NDArray[Any]
 _GROUPS, _LEAST = 20, 4
-"""Of samples that are left out one after the other: at most, and so few that their spread would say nothing."""
+"""Groups of the jackknife: at most, and the fewest whose spread is meaningful."""
 _SLOW = 10
-"""At most, where a statistic takes long."""
+"""Maximum number of groups for slow statistics."""
 _ROUNDING = 1e-9
-"""An error that samples which are all alike may have."""
+"""Errors up to this are rounding: all samples are alike."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Samples:
     tokens: Sequence[Ids]
     """One row each, of any shape."""
     texts: Sequence[str]
-    """What they mean; empty where they are not text."""
+    """The samples as text; empty if they are not text."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A figure, with its 95 % interval where there is one."""
+    """A value with its 95 % interval, if there is one."""
 
     value: float
     low: float | None = None
@@ -50,14 +50,14 @@ class Value:
 
     @classmethod
     def with_error(cls, value: float, error: float) -> "Value":
-        """The interval of a normal error, if there is one."""
+        """A value with the interval of a normal error; none if the error is NaN."""
         if math.isnan(error):
             return cls(value)
         return cls(value, value - Z95 * error, value + Z95 * error)
 
     @classmethod
     def from_json(cls, document: dict[str, float | None]) -> "Value":
-        """As it was written, where null stands for a figure that is none (of samples that are all empty)."""
+        """Rebuild a stored value, in which null stands for NaN (if all samples are empty)."""
         value = document["value"]
         return cls(math.nan if value is None else value, document["low"], document["high"])
 
@@ -67,7 +67,7 @@ SampleMetric = Callable[[Samples], dict[str, Value]]
 
 
 def variety(samples: Samples) -> dict[str, Value]:
-    """Entropy of the tokens' frequencies, different 2-grams, repeated 4-grams."""
+    """Entropy of the token frequencies, distinct 2-grams, repeated 4-grams."""
 
     def values(rows: Sequence[list[int]]) -> tuple[float, ...]:
         if not any(rows):  # all but the samples that are left out may be empty
@@ -80,18 +80,18 @@ def variety(samples: Samples) -> dict[str, Value]:
 
 
 Kind = Callable[[float, float, int], Value]
-"""(figure, standard error, samples) → the figure with its interval."""
+"""(value, standard error, number of samples) → the value with its interval."""
 
 
 def number(value: float, error: float, samples: int) -> Value:
-    """Of any size."""
+    """A value of any size."""
     del samples
     return Value.with_error(value, error)
 
 
 def share(value: float, error: float, samples: int) -> Value:
-    """Between 0 and 1: Wilson's interval of as many trials as have this error, √(p(1 − p)/n). Where it tells nothing,
-    with all samples alike or p at an end, each sample is one trial: no interval is empty.
+    """A value p between 0 and 1: Wilson's interval of n trials that have this error, √(p(1 − p)/n). Where the error
+    tells nothing (all samples alike, or p at 0 or 1), each sample is one trial, so that no interval is empty.
     """
     if math.isnan(error):
         return Value(value)
@@ -102,8 +102,8 @@ def share(value: float, error: float, samples: int) -> Value:
 def with_intervals(
     kinds: Mapping[str, Kind], statistic: Callable[[Any], Sequence[float]], samples: SampleSet, groups: int = _GROUPS
 ) -> dict[str, Value]:
-    """Several figures of a set of samples, each with the interval of other samples, as many of them: by the jackknife,
-    whose few groups have Student's law. Fewer than eight samples have no interval.
+    """Several values of a set of samples, each with its interval over other sets of the same size: by the jackknife,
+    with Student's t distribution for its few groups. Fewer than eight samples have no interval.
     """
     groups = min(groups, len(samples) // 2)
     if groups < _LEAST:
@@ -115,9 +115,9 @@ def with_intervals(
 
 
 def frequencies_near(tokens: Ids, vocab_size: int) -> SampleMetric:
-    """Distance of the tokens' frequencies from those of real tokens, ½ Σ |p − q|: 0 the same, 1 none in common.
+    """Distance of the token frequencies from those of real tokens, ½ Σ |p − q|: 0 if equal, 1 with none in common.
 
-    Its interval is too wide, by a third or so, where the frequencies are all but the same: |p − q| has a kink there.
+    Its interval is too wide, by a third or so, if the frequencies are almost the same: |p − q| has a kink there.
     """
     real = frequencies([tokens], vocab_size)
 
@@ -128,7 +128,7 @@ def frequencies_near(tokens: Ids, vocab_size: int) -> SampleMetric:
 
 
 def under_ngram(model: NGram) -> SampleMetric:
-    """Perplexity per token under a model of counts: needs no network, sees only short order."""
+    """Perplexity per token under an n-gram model: needs no network, sees only short-range structure."""
 
     def judge(samples: Samples) -> dict[str, Value]:
         nats = np.array([-np.log(model.probs(row.ravel())).sum() for row in samples.tokens])
@@ -140,7 +140,7 @@ def under_ngram(model: NGram) -> SampleMetric:
 
 
 def under_judge(judge: Judge) -> SampleMetric:
-    """Generative perplexity: of the texts under a language model, per token of that model."""
+    """Generative perplexity: that of the texts under a language model, per token of that model."""
 
     def perplexities(samples: Samples) -> dict[str, Value]:
         scores = judge.surprise(samples.texts)
@@ -161,7 +161,7 @@ def mauve_by(judge: Judge, data: Samples) -> SampleMetric:
 
 
 def distances_by(extractor: Extractor, data: Samples) -> SampleMetric:
-    """How far pictures are from real ones."""
+    """Distances of images from real ones."""
     real = _features(extractor, data)
     frechet_name, kernel_name = extractor.distances
     frechet = frechet_from(real)
@@ -183,7 +183,7 @@ def _features(extractor: Extractor, samples: Samples) -> Features:
 
 
 def checked_by(checker: Checker, known: Iterable[str]) -> SampleMetric:
-    """Shares of valid samples, of different ones among them, and of new ones among those."""
+    """Shares of valid samples, of distinct ones among these, and of new ones among those."""
     seen = set(known)
 
     def shares(samples: Samples) -> dict[str, Value]:
@@ -195,6 +195,6 @@ def checked_by(checker: Checker, known: Iterable[str]) -> SampleMetric:
 
 
 def judged(samples: Samples, metrics: Sequence[SampleMetric]) -> dict[str, Value]:
-    """By all of them; what is not a number (no valid sample, say) is left out."""
+    """The values of all metrics; those that are not finite (without any valid sample, say) are left out."""
     found = [pair for metric in metrics for pair in metric(samples).items()]
     return {name: value for name, value in found if math.isfinite(value.value)}

@@ -1,10 +1,10 @@
-"""Zero-shot sets by name: where they lie, what their records hold, and the detokeniser of the published figures.
+"""Zero-shot sets by name: where they are, what their records hold, and the detokeniser of published results.
 
-A set comes from a file of the user's or from the hub; its rows are the same. A line of a text file is therefore treated
-as the hub's copy treated it: Wikitext keeps its spaces and line ends and has empty rows, the others are stripped.
+A set comes from a user's file or from the hub, with the same rows. A line of a text file is therefore treated as in the
+hub's copy: Wikitext keeps its spaces and line ends and has empty rows, the others are stripped.
 
-The splits are those of the published figures: validation, or test where there is no other (lambada, lm1b, ag_news). AG
-News stays as it is and papers get Wikitext's rules and then LM1B's, as in mdlm, which added these sets.
+The splits are those of published results: validation, or test where there is no other (lambada, lm1b, ag_news). AG News
+is left as it is, and papers get Wikitext's rules followed by LM1B's, as in mdlm, which added these sets.
 """
 
 import json
@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 _EXPORT = "refs/convert/parquet"
 """Where the hub keeps its own Parquet copy of a set."""
 ENDINGS = (".txt", ".txt.gz", ".txt.xz", ".jsonl", ".jsonl.gz", ".jsonl.xz", ".parquet")
-"""Of a set's file, after its name; the first that is there is read."""
+"""What may follow a set's name in the name of its file; the first file found is read."""
 
 
 def _column(name: str) -> Callable[[Record], str]:
@@ -52,7 +52,7 @@ class Form:
 
 @dataclass(frozen=True)
 class TextSet:
-    """A set of the hub, its rows, and the detokeniser that published figures use."""
+    """A set on the hub, its rows, and the detokeniser that published results use."""
 
     hub: str
     configuration: str
@@ -60,7 +60,7 @@ class TextSet:
     form: Form = field(default_factory=Form)
     detokeniser: str = "none"
     exported: bool = False
-    """Whether only the hub's Parquet copy can be read: the set itself is a program."""
+    """Whether only the hub's Parquet copy can be read, since the set itself is a script."""
 
     def location(self) -> dict[str, Any]:
         """The arguments of `load_dataset` after the hub's name."""
@@ -92,7 +92,7 @@ SETS: dict[str, TextSet] = {
     "arxiv": _papers("arxiv"),
     "pubmed": _papers("pubmed"),
 }
-"""By name."""
+"""Sets by name."""
 
 
 # ---------------------------------------------------------------------------------- where rows come from
@@ -108,17 +108,17 @@ class TextFile:
     detokeniser: str = "none"
 
     def origin(self) -> dict[str, str]:
-        """What decides the rows."""
+        """What determines the rows."""
         return {"file": self.path.name, "blake2b": digest(self.path, "blake2b")}
 
     def rows(self) -> Iterator[str]:
-        """One after another."""
+        """The rows, one by one."""
         return _READERS.get(suffix(self.path), _lines)(self.path, self.form)
 
 
 @dataclass(frozen=True)
 class HubText:
-    """Rows from the hub, fetched when they are first asked for."""
+    """Rows from the hub, fetched on first use."""
 
     name: str
     place: TextSet
@@ -128,11 +128,11 @@ class HubText:
         return self.place.detokeniser
 
     def origin(self) -> dict[str, str]:
-        """What decides the rows."""
+        """What determines the rows."""
         return {"hub": self.place.hub, "configuration": self.place.configuration, "split": self.place.split}
 
     def rows(self) -> Iterator[str]:
-        """One after another."""
+        """The rows, one by one."""
         return map(self.place.form.row, self._records())
 
     def _records(self) -> Any:
@@ -144,7 +144,7 @@ class HubText:
                 f"the set {self.name} could not be fetched from the hub",
                 got=str(error).split("\n")[0][:160],
                 allowed=f"a connection to {self.place.hub}",
-                do=f"download its {self.place.split} split to DIR/{self.name}.jsonl or .parquet and give --sets DIR",
+                do=f"download its {self.place.split} split to DIR/{self.name}.jsonl or .parquet and pass --sets DIR",
             )
 
 
@@ -153,7 +153,7 @@ Text = TextFile | HubText
 
 
 def find_text(where: str, folder: Path | None = None) -> Text:
-    """The set of that name, from the folder if it holds one and else from the hub; or the file at that path."""
+    """The set with that name, from the folder if it is there, else from the hub; or the file at that path."""
     good = folder is None or folder.is_dir()
     require(good, "no such folder of sets", got=folder, allowed="an existing folder", do="check the path of --sets")
     if where in SETS:
@@ -192,7 +192,8 @@ def _object(line: bytes, path: Path, number: int) -> Record:
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        fail(f"line {number} of {path} is no JSON object", got=line[:60], allowed="one a line", do="mend the file")
+        what = f"line {number} of {path} is not a JSON object"
+        fail(what, got=line[:60], allowed="one per line", do="fix the file")
     return record
 
 

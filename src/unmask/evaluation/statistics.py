@@ -1,4 +1,4 @@
-"""What samples look like without a model: variety, repetition, and whether they are valid."""
+"""Statistics of samples that need no model: variety, repetition, and validity."""
 
 import math
 from collections import Counter
@@ -15,18 +15,18 @@ from .intervals import wilson
 
 @dataclass(frozen=True)
 class TextStatistics:
-    """Of a set of samples; report those of real data beside them."""
+    """Statistics of a set of samples; report those of real data beside them."""
 
     entropy: float
-    """Of the tokens' frequencies, bits per token: low where samples repeat themselves."""
+    """Entropy of the token frequencies, bits per token: low if samples are repetitive."""
     distinct: dict[int, float]
-    """Share of different n-grams among all, n = 1..4."""
+    """Share of distinct n-grams among all, n = 1..4."""
     repeated: float
     """Share of tokens that continue a 4-gram already seen in the same sample."""
 
 
 def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStatistics:
-    """Of token sequences."""
+    """Statistics of token sequences."""
     require(any(samples), "there are no samples", got="none", allowed="at least one token", do="sample first")
     counts = Counter(token for sample in samples for token in sample)
     shares = np.array(list(counts.values())) / sum(counts.values())
@@ -66,7 +66,7 @@ class Share:
 
     @property
     def error(self) -> float:
-        """Binomial: √(p(1 − p)/n) with one more of each kind in p, so that it is not 0 where all are alike."""
+        """Binomial: √(p(1 − p)/n) with one more of each kind in p, so that it is not 0 if all are alike."""
         if not self.of:
             return math.nan
         p = (self.value * self.of + 1) / (self.of + 2)
@@ -74,7 +74,7 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %, Wilson's."""
+        """Wilson's 95 % interval."""
         return wilson(self.value, self.of) if self.of else (math.nan, math.nan)
 
 
@@ -84,19 +84,19 @@ def _share(part: int, of: int) -> Share:
 
 @dataclass(frozen=True)
 class Validity:
-    """Of samples that can be checked: molecules, brackets, sudokus."""
+    """Shares of samples that can be checked: molecules, brackets, sudokus."""
 
     valid: Share
     unique: Share
-    """Different ones among the valid; falls with the number of samples, whatever the model."""
+    """Distinct ones among the valid; falls with the number of samples, whatever the model."""
     novel: Share
-    """Those of them that are not in the training data."""
+    """Those among the distinct ones that are not in the training data."""
 
 
 def validity(
     samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = (), form: Callable[[str], str] = str
 ) -> Validity:
-    """By a checker of yours; `known`: the training data, `form`: what samples that count as the same have in common."""
+    """Check samples with `check`; `known`: the training data, `form`: equal for samples that count as the same."""
     require(bool(samples), "there are no samples", got="none", allowed="at least one", do="sample first")
     good = [form(sample) for sample in samples if check(sample)]
     different = set(good)

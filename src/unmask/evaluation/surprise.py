@@ -12,14 +12,14 @@ from ..sampling import Predictor
 
 @dataclass(frozen=True)
 class Surprise:
-    """The share of every position in the bound of its row, nats."""
+    """The share of every position in the bound of its row, in nats."""
 
     nats: Tensor
-    """Like the tokens [B, ...]; a row sums to its NELBO."""
+    """In the shape of the tokens [B, ...]; a row sums to its NELBO."""
     error: Tensor
     """Standard errors [B, ...]."""
     total_error: Tensor
-    """Of the sums [B]: positions that share masks are not independent of each other."""
+    """Standard errors of the sums [B]: positions that share masks are not independent."""
 
 
 @torch.no_grad()
@@ -33,10 +33,10 @@ def surprise(
     repeats: int = 4,
     seed: int = 0,
 ) -> Surprise:
-    """How many nats each position of x_0 [B, ...] costs; what is not `valid` is never hidden and costs nothing.
+    """The cost of each position of x_0 [B, ...] in nats; what is not `valid` is never hidden and costs nothing.
 
-    E[weight · 1{n masked} · loss_n]: what the position costs when it must be guessed from some of the others, averaged
-    over how many are hidden.
+    E[weight · 1{n masked} · loss_n]: the cost of a position when it is predicted from some of the others, averaged over
+    how many are hidden.
     """
     for name, value, least in (("draws", draws, 1), ("repeats", repeats, 2)):
         require(value >= least, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")

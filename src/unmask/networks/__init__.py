@@ -1,7 +1,7 @@
-"""Networks: they know tokens, times and labels, not the masking process.
+"""Networks: functions of tokens, times and labels that know nothing of the masking process.
 
 Every network splits into `features` (one vector per position) and `head` (a vector → V logits), so that the
-head runs only where it is needed. `cost` counts parameters, operations and memory without building one.
+head runs only where it is needed. `cost` counts parameters, operations and memory without allocating a network.
 """
 
 from .conditioning import Conditioning

@@ -1,4 +1,4 @@
-"""Time and class as one vector per sample."""
+"""Time and class as one conditioning vector per sample."""
 
 import math
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ _FREQUENCIES = 128
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What a network may look at besides the tokens."""
+    """What the network is conditioned on besides the tokens."""
 
     time: bool = False
-    """See t. A scalar schedule does not need it; GenMD4 does."""
+    """Condition on the time t. Scalar schedules do not need it; GenMD4 does."""
     classes: int = 0
-    """The number of classes; 0 for none. One more embedding stands for "no label"."""
+    """Number of classes; 0 for none. One extra embedding stands for "no label"."""
     condition_width: int = 0
-    """Width of the vector that carries them; 0 for the network's. 128 keeps adaLN small in a large transformer."""
+    """Width of the embedding of time and class; 0 for the network's width. 128 keeps adaLN small in a large network."""
 
     def __post_init__(self) -> None:
         check_sizes(self, "classes", "condition_width", least=0)
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to see."""
+        """Whether there is any conditioning."""
         return self.time or self.classes > 0
 
 
 class Condition(nn.Module):
-    """(t, label) → [B, width]; the sum of what is configured."""
+    """(t, label) → [B, width]: the sum of the configured parts."""
 
     def __init__(self, config: Conditioning, width: int):
         super().__init__()
@@ -66,6 +66,6 @@ def time_features(t: Tensor) -> Tensor:
 
 
 def check_label(label: Tensor | None, classes: int) -> None:
-    """A label is only for networks that have classes."""
+    """Only networks with classes accept labels."""
     if label is not None and not classes:
-        fail("the network has no classes", got="labels", allowed="none", do="train it with labels, or leave them out")
+        fail("the network has no classes", got="labels", allowed="none", do="train it with labels, or omit them")

@@ -18,27 +18,27 @@ _SAMPLES = 2
 
 @dataclass(frozen=True)
 class Cost:
-    """What a network costs to train on sequences of one shape."""
+    """The cost of training a network on sequences of one shape."""
 
     parameters: int
     flops_per_token: float
-    """Floating-point operations of a forward and a backward pass, the head at half of the positions."""
+    """Floating-point operations of a forward and a backward pass, with the head at half of the positions."""
     state_bytes: int
     """Master weights, gradients, two optimiser moments and the moving average, all float32."""
     kept_values: int
-    """Numbers that the backward pass keeps of one sample."""
+    """Number of values kept for the backward pass, per sample."""
     mixed_bytes: float
-    """Bytes of such a number in mixed precision, measured; 4 in float32."""
+    """Measured bytes per such value in mixed precision; 4 in float32."""
     vocab_size: int
     positions: int
     """Tokens per sample."""
     shares: dict[str, float]
-    """Of the operations in matrix products: attention, MLP, head, rest."""
+    """Shares of the operations in matrix products: attention, MLP, head, rest."""
 
     def memory(self, batch_size: int, mixed: bool, chunk: int = 0) -> int:
-        """About how many bytes training takes at most with this batch on one device.
+        """Approximate peak memory in bytes of training with this batch on one device.
 
-        `chunk`: how many positions have logits at the same time; they exist as such, as probabilities and as gradients.
+        `chunk`: number of positions whose logits exist at the same time, as logits, probabilities and gradients.
         """
         kept = batch_size * self.kept_values * (self.mixed_bytes if mixed else 4)
         logits = min(chunk, batch_size * self.positions) * self.vocab_size
@@ -46,15 +46,15 @@ class Cost:
 
 
 def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
-    """Count by passes over tensors that have shapes but no data."""
-    with torch.device("meta"), FlopCounterMode(display=False) as counter:  # attention by its matrix products
+    """Count by running passes over tensors that have shapes but no data."""
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:  # attention is counted by its matrix products
         network = build()
         with FlopCounterMode(display=False) as forward:
             features = _features(network, shape)
             rows = features.reshape(-1, features.shape[-1])
             answer = network.head(rows[: len(rows) // 2])
         torch.autograd.backward(answer.sum())
-    with FakeTensorMode():  # attention as it runs, without a matrix of all pairs
+    with FakeTensorMode():  # attention as it actually runs, without a matrix of all pairs
         twin = build()
         saved = _SavedBytes(twin)
         with saved:
@@ -64,7 +64,7 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
         parameters=parameters,
         flops_per_token=counter.get_total_flops() / math.prod(shape) / _SAMPLES,
         state_bytes=parameters * 4 * 5,
-        kept_values=saved.total // _SAMPLES // 4,  # float32 was counted
+        kept_values=saved.total // _SAMPLES // 4,  # they were counted as float32
         mixed_bytes=network.mixed_bytes,
         vocab_size=network.vocab_size,
         positions=math.prod(shape),
@@ -73,13 +73,13 @@ def cost(build: Callable[[], Network], shape: tuple[int, ...]) -> Cost:
 
 
 _PARTS = {"attention": "attention", "mlp": "MLP", "output": "head"}
-"""The last name of a module, and what it is part of."""
+"""From the last part of a module's name to its share."""
 
 
 def _shares(counter: FlopCounterMode) -> dict[str, float]:
-    """How the operations of the layers divide; those between positions are attention's own kernels.
+    """The shares of the operations of the layers; operations between positions are in the attention kernels.
 
-    Of a forward pass: in a backward pass it is not certain which module an operation is booked under.
+    Measured in a forward pass: in a backward pass the attribution of operations to modules is not reliable.
     """
     counts = {module: _of_layers(operations) for module, operations in counter.get_flop_counts().items()}
     found = dict.fromkeys([*_PARTS.values(), "rest"], 0.0)
@@ -97,12 +97,12 @@ def _of_layers(operations: dict[Any, int]) -> int:
 
 def _features(network: Network, shape: tuple[int, ...]) -> Tensor:
     x, t = torch.zeros(_SAMPLES, *shape, dtype=torch.int64), torch.zeros(_SAMPLES)
-    with trusted():  # numbers without values cannot be looked at
+    with trusted():  # tensors without data cannot be checked
         return network.features(x, t, None, network.draw_dropout(Streams(0, _SAMPLES, device=x.device)))
 
 
 class _SavedBytes(torch.autograd.graph.saved_tensors_hooks):
-    """Adds up the storage of what autograd keeps, each tensor once, the parameters left out."""
+    """Sums the storage of the tensors that autograd keeps, each counted once, without the parameters."""
 
     def __init__(self, network: nn.Module) -> None:
         self.total = 0
@@ -113,6 +113,6 @@ class _SavedBytes(torch.autograd.graph.saved_tensors_hooks):
     def _pack(self, x: torch.Tensor) -> torch.Tensor:
         storage = x.untyped_storage()
         if storage._cdata not in self._seen:
-            self._seen[storage._cdata] = storage  # held, so that its address is not used again
+            self._seen[storage._cdata] = storage  # keep a reference, so that its address is not reused
             self.total += storage.nbytes()
         return x

@@ -1,7 +1,7 @@
-"""Steps that touch much memory and compute little, written so that each is one pass over it.
+"""Memory-bound operations, each written as a single pass over memory.
 
-Every function is plain PyTorch, which says what is computed, with a Triton kernel behind it (`kernels`) where there
-is a GPU to run it.
+Every function is defined by its plain PyTorch code, and uses a Triton kernel (`kernels`) instead if there is a GPU to
+run it.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ if HAVE_TRITON:
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether there are kernels for where x is."""
+    """Whether there are kernels for the device of x."""
     return HAVE_TRITON and x.is_cuda
 
 
@@ -26,11 +26,11 @@ _EPS = 1e-6
 
 
 def rms_norm(x: Tensor) -> Tensor:
-    """y = x / rms(x) over the last axis, computed in float32. The backward pass needs y alone, which the matrix behind
-    it keeps anyway: with r = 1/rms(x), dx = r (dy − y · mean(y · dy)).
+    """y = x / rms(x) over the last axis, computed in float32. The backward pass needs only y, which the matrix product
+    after it keeps anyway: with r = 1/rms(x), dx = r (dy − y · mean(y · dy)).
     """
-    # where memory is no concern the library's own is faster; and in float32, where nothing is converted, torch 2.11
-    # compiles a wrong backward pass of ours
+    # the library function is faster where memory is no concern; and in float32, where nothing is converted, torch 2.11
+    # compiles our backward pass incorrectly
     if not x.is_cuda or x.dtype == softmax_dtype(x):
         return F.rms_norm(x, x.shape[-1:], eps=_EPS)
     y: Tensor = _RmsNorm.apply(x)  # type: ignore[no-untyped-call]
@@ -56,7 +56,7 @@ class _RmsNorm(torch.autograd.Function):
 
 def norm_rotate(qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values [B, N, H, D/H] from qkv [B, N, 3, H, D/H]: queries and keys are divided by their
-    root mean square, scaled by `scales` [2, D/H] and rotated by their place (Su et al., 2021).
+    root mean square, scaled by `scales` [2, D/H] and rotated by their position (Su et al., 2021).
     """
     if has_kernel(qkv):
         q, k, v = _NormRotate.apply(qkv, scales, cos, sin)  # type: ignore[no-untyped-call]
@@ -91,8 +91,8 @@ class _NormRotate(torch.autograd.Function):
 
 
 def squared_relu_mlp(x: Tensor, into: Tensor, out: Tensor) -> Tensor:
-    """relu(x intoᵀ)² outᵀ. The derivative of y = relu(·)² is 2 √y, so that only y is kept, which the matrix product
-    writes at once.
+    """relu(x intoᵀ)² outᵀ. The derivative of y = relu(·)² is 2 √y, so only y is kept, which the matrix product writes
+    directly.
     """
     if has_product(x):
         kind = torch.get_autocast_dtype(x.device.type)
@@ -102,7 +102,7 @@ def squared_relu_mlp(x: Tensor, into: Tensor, out: Tensor) -> Tensor:
 
 
 def has_product(x: Tensor) -> bool:
-    """Whether the kernel's matrix product fits: bf16 on a GPU that loads tiles by itself (Hopper and later)."""
+    """Whether the kernel for the matrix product applies: bf16 on a GPU with tile-load hardware (Hopper and later)."""
     return (
         has_kernel(x)
         and torch.is_autocast_enabled(x.device.type)
@@ -139,9 +139,9 @@ def norm_silu(
     groups: int,
     eps: float,
 ) -> Tensor:
-    """silu(group_norm([x, left] + shift) · weight + bias) · keep of images [B, H, W, C], channels last.
+    """silu(group_norm([x, left] + shift) · weight + bias) · keep for images [B, H, W, C], channels last.
 
-    shift and keep are [B, C]; the statistics are taken in float32.
+    shift and keep are [B, C]; statistics are computed in float32.
     """
     if _slabs_fit(x, left, groups):
         y: Tensor = _NormSilu.apply(x, left, shift, weight, bias, keep, groups, eps)  # type: ignore[no-untyped-call]
@@ -155,7 +155,7 @@ def norm_silu(
 
 
 def _slabs_fit(x: Tensor, left: Tensor | None, groups: int) -> bool:
-    """Whether whole groups of both images make up the slabs of channels that the kernel works on."""
+    """Whether the slabs of channels that the kernel works on consist of whole groups in both inputs."""
     if not has_kernel(x):
         return False
     widths = [x.shape[-1]] + ([] if left is None else [left.shape[-1]])

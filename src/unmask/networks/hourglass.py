@@ -1,13 +1,14 @@
-"""A transformer with a narrow waist: most layers see patches of neighbouring tokens (Nawrot et al., 2021).
+"""An hourglass transformer: most layers operate on patches of neighbouring tokens (Nawrot et al., 2021).
 
-Characters say little each, so most of the work is done on a shorter sequence of wider vectors: with patches of p tokens
-a layer costs p times less, or has p times the parameters at the same cost. The layers around it see every token.
+Single characters carry little information, so most of the work is done on a shorter sequence of wider vectors: with
+patches of p tokens a layer costs p times less, or has p times the parameters at the same cost. The outer layers see
+every token.
 
     x = outer layers(embeddings)                     [B, N, D]
     z = inner layers(W_in · patches(x))              [B, N/p, E]
     x + W_out · z, unpatched → outer layers → norm → head
 
-Legend: B samples, N positions, D width, E inner width, p tokens in a patch, V tokens.
+Legend: B samples, N positions, D width, E inner width, p tokens per patch, V tokens in the vocabulary.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,44 +27,49 @@ from .transformer import Blocks, Rotations, TransformerConfig, modulate, zero_ma
 
 @dataclass(frozen=True)
 class HourglassConfig:
-    """Shape of the network."""
+    """Shape of an hourglass transformer."""
 
     vocab_size: int
+    """Number of tokens in the vocabulary, without the mask."""
     layers: int = 10
-    """On patches."""
+    """Number of inner layers, which operate on patches."""
     inner_heads: int = 8
+    """Attention heads of an inner layer."""
     inner_width: int = 1024
+    """Width of the vectors that represent patches."""
     outer_layers: int = 2
-    """On tokens: so many before the patches and as many after them."""
+    """Number of layers that operate on tokens, before the inner layers and again after them."""
     heads: int = 6
+    """Attention heads of an outer layer."""
     width: int = 384
+    """Width of the vectors that represent tokens."""
     patch: int = 4
-    """Tokens in a patch."""
+    """Tokens per patch."""
     mlp: Literal["gated", "relu2"] = "gated"
-    """gated (SiLU) or relu2 (squared ReLU)."""
+    """Activation of the MLPs: gated (SiLU) or relu2 (squared ReLU)."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
-    """Channel-wise, within the layers on patches."""
+    """Rate of channel-wise dropout in all layers."""
     checkpoint: bool = False
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
         check_sizes(self, "patch")
-        _ = self.inner, self.outer  # they check themselves
+        _ = self.inner, self.outer  # constructing them checks their values
 
     @property
     def condition_width(self) -> int:
-        """Of the vector that carries time and class, the same for all layers."""
+        """Width of the vector that carries time and class, the same for all layers."""
         return self.conditioning.condition_width or self.inner_width
 
     @property
     def inner(self) -> TransformerConfig:
-        """The layers on patches, as those of a transformer."""
+        """The inner layers, on patches, as a transformer configuration."""
         return self._part(self.layers, self.inner_heads, self.inner_width)
 
     @property
     def outer(self) -> TransformerConfig:
-        """The layers on tokens, as those of a transformer."""
+        """The outer layers, on tokens, as a transformer configuration."""
         return self._part(self.outer_layers, self.heads, self.width)
 
     def _part(self, layers: int, heads: int, width: int) -> TransformerConfig:
@@ -73,7 +79,7 @@ class HourglassConfig:
         )
 
     def build(self) -> "Hourglass":
-        """The network."""
+        """Build the network."""
         return Hourglass(self)
 
 
@@ -108,7 +114,7 @@ class Hourglass(Network):
         dropout: Dropout = (),
         lengths: Tensor | None = None,
     ) -> Tensor:
-        """One vector per position; the last patch is filled up with masks. lengths [B]: of rows that differ."""
+        """One vector per position; the last patch is padded with masks. lengths [B]: row lengths, if they differ."""
         config = self.config
         check_label(label, config.conditioning.classes)
         tokens = x_t.flatten(1)
@@ -118,7 +124,7 @@ class Hourglass(Network):
         whole, halves = -(-length // config.patch), config.outer_layers
         keep_out, keep_in = per_branch(dropout, 0, 4 * halves), per_branch(dropout, 1, 2 * config.layers)
         seen = seen_in = None
-        if lengths is not None:  # each row is as if it stood alone: filled up with masks to whole patches
+        if lengths is not None:  # each row as if it were alone: padded with masks to whole patches
             tokens = tokens.masked_fill(~_inside(lengths, tokens.shape[1]), self.vocab_size)
             patches = -(-lengths // config.patch)
             seen, seen_in = (
@@ -165,5 +171,5 @@ class Hourglass(Network):
 
 
 def _inside(lengths: Tensor, most: int) -> Tensor:
-    """Which places each row has, [B, most]."""
+    """Which positions lie within each row, [B, most]."""
     return torch.arange(most, device=lengths.device) < lengths[:, None]

@@ -1,4 +1,4 @@
-"""What every network offers, and the small parts they share."""
+"""The interface of every network, and small shared building blocks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from ..core import Streams
 from ..mistakes import require
 
 Dropout = tuple[Tensor, ...]
-"""Factors for the channels of residual branches, 0 where one is dropped; empty: none is."""
+"""Factors for the channels of residual branches, 0 where a channel is dropped; empty for no dropout."""
 
 
 class Halves(Protocol):
-    """Body and head of a network, however they are computed."""
+    """The two halves of a network, features and head, however they are computed."""
 
     def features(self, x_t: Tensor, t: Tensor, label: Tensor | None = None, /) -> Tensor:
         """One vector per position."""
@@ -28,34 +28,34 @@ class Halves(Protocol):
 class Network(nn.Module, ABC):
     """Predicts x_0 from x_t: tokens [B, ...] → logits [B, ..., V].
 
-    A network is a function of its inputs. What it drops in training is drawn before, from numbers that are a function
-    of (seed, step, sample): a resumed run drops the same, and the compiled network holds no randomness.
+    A network is a deterministic function of its inputs. Dropout is drawn beforehand, from random numbers that are a
+    function of (seed, step, sample): a resumed run drops the same channels, and the compiled network has no randomness.
     """
 
     vocab_size: int
     mixed_bytes: float = 2.0
-    """Bytes of device memory per number that autograd keeps in float32 (`cost`), measured in mixed precision."""
+    """Measured bytes of device memory, in mixed precision, per value that autograd would keep in float32 (`cost`)."""
     classes: int = 0
-    """The number of classes it knows; label `classes` means "no label"."""
+    """Number of classes; label `classes` means "no label"."""
     sees_time: bool = False
     """Whether its predictions depend on t."""
     causal: bool = False
-    """Whether it predicts each token from those before it alone."""
+    """Whether it predicts each token from the preceding ones only."""
     block: int = 0
-    """The size of the blocks that it reads one after the other; 0: it sees everything."""
+    """Size of the blocks that it reads one after another; 0 if it does not read in blocks."""
     fixed_shape: bool = True
-    """Whether it knows rows of one shape only (pictures, molecules) and not sequences of any length."""
+    """Whether it accepts rows of one shape only (images, molecules) rather than sequences of any length."""
     ragged: bool = False
-    """Whether `features` takes `lengths`, of rows that differ."""
+    """Whether `features` accepts `lengths`, for rows of different lengths."""
 
     @abstractmethod
     def parts(self) -> list[nn.Module]:
-        """The parts that do nearly all of the work, in order: they are compiled, sharded and recomputed one by one."""
+        """The parts that do nearly all of the work, in order; they are compiled, sharded and recomputed one by one."""
 
     def compile_parts(self, **options: Any) -> None:
-        """Compile part by part (`torch.compile`): one graph for all of a kind, so it takes seconds at any depth.
+        """Compile part by part (`torch.compile`): parts of a kind share one graph, so it takes seconds at any depth.
 
-        Only what a part computes: hooks on it, such as those that gather sharded weights, stay outside.
+        Only the computation of a part is compiled; its hooks, such as those that gather sharded weights, are not.
         """
         for part in self.parts():
             part.forward = compiled(part.forward, **options)
@@ -75,19 +75,19 @@ class Network(nn.Module, ABC):
         """The parameters that `head` uses."""
 
     def draw_dropout(self, streams: Streams) -> Dropout:
-        """What to drop in one pass."""
+        """Draw the dropout of one pass."""
         del streams
         return ()
 
     def forward(self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None) -> Tensor:
-        """Logits at every position. Mind the size: [B, ..., V]."""
+        """Logits at every position, a large tensor: [B, ..., V]."""
         logits: Tensor = self.head(self.features(x_t, t, label))
         return logits
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """The function as one graph, for constant shapes unless `dynamic` says otherwise."""
-    if "backend" not in options:  # the compiler would take [B, H, W, C] for [B, C, H, W] and move the channels
+    """Compile a function as one graph, for constant shapes unless `dynamic` is set."""
+    if "backend" not in options:  # the compiler would mistake [B, H, W, C] for [B, C, H, W] and move the channels
         options["options"] = {"layout_optimization": False}
     return torch.compile(function, fullgraph=True, **{"dynamic": False} | options)
 
@@ -99,14 +99,14 @@ class HiddenLayer(nn.Module):
     """
 
     spared: ClassVar[frozenset[str]] = frozenset()
-    """Maps of it that are not, by name."""
+    """Names of its maps that Muon does not apply to."""
 
     stacked: ClassVar[dict[str, int]] = {}
-    """Maps that are several side by side, by name: queries, keys and values."""
+    """Maps that consist of several stacked matrices, with their number, by name (queries, keys and values: 3)."""
 
 
 def check_sizes(config: Any, *names: str, least: int = 1) -> None:
-    """These fields of a configuration are whole numbers, at least so large."""
+    """Check that these fields of a configuration are integers >= `least`."""
     for name in names:
         value = getattr(config, name)
         good = isinstance(value, int) and value >= least
@@ -114,7 +114,7 @@ def check_sizes(config: Any, *names: str, least: int = 1) -> None:
 
 
 def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = False) -> nn.Linear:
-    """A linear layer with normal(0, 1/√in) weights, or zeros: a branch that starts with nothing to say."""
+    """A linear layer with normal(0, 1/√in) weights, or zeros for a branch that initially contributes nothing."""
     layer = nn.Linear(width_in, width_out, bias=bias)
     if zero:
         nn.init.zeros_(layer.weight)
@@ -126,17 +126,17 @@ def linear(width_in: int, width_out: int, *, bias: bool = False, zero: bool = Fa
 
 
 def output_map(width: int, vocab_size: int) -> nn.Linear:
-    """Features → logits, starting at zero. What lies beyond the vocabulary is cut off and never learns."""
+    """Features → logits, initialised to zero. Outputs beyond the vocabulary are cut off and never trained."""
     return linear(width, rounded_up(vocab_size), zero=True)
 
 
 def rounded_up(rows: int) -> int:
-    """To a multiple of 64, which matrix units like better."""
+    """Round up to a multiple of 64, which is faster on matrix units."""
     return -(-rows // 64) * 64
 
 
 def draw_channels(rate: float, branches: int, width: int, streams: Streams) -> Tensor | None:
-    """Channel-wise dropout: for each residual branch, factors [branches, B, width] that drop a channel of a sample."""
+    """Channel-wise dropout: factors [branches, B, width] that drop channels of a sample in each residual branch."""
     if rate == 0:
         return None
     kept = streams.fork("dropout").uniform(branches, width) >= rate
@@ -149,7 +149,7 @@ def per_branch(dropout: Dropout, which: int, branches: int) -> list[Tensor | Non
 
 
 def in_compute_dtype(x: Tensor) -> Tensor:
-    """The start of a residual stream in the precision that autocast computes in."""
+    """Convert the start of a residual stream to the dtype that autocast computes in."""
     kind = x.device.type
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return x
@@ -157,7 +157,7 @@ def in_compute_dtype(x: Tensor) -> Tensor:
 
 
 def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Any) -> Any:
-    """Run a block, keeping its activations or recomputing them in the backward pass."""
+    """Run a block and keep its activations or, if `use`, recompute them in the backward pass."""
     if use and torch.is_grad_enabled():
         return checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False)
     return block(*inputs)

@@ -1,4 +1,4 @@
-"""A network's features for changing numbers of rows, run again from recordings of a few sizes (CUDA graphs)."""
+"""A network's features for varying numbers of rows, replayed from CUDA graphs recorded at a few sizes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from ..core.device import on_gpu
 from .network import Network
 
 _PLAIN = 2
-"""Calls of a size before it is recorded: they compile and choose kernels; a size that is rare is never recorded."""
+"""Eager calls of a size before it is recorded: they compile and select kernels, and rare sizes are never recorded."""
 
 
 class Replayed:
-    """A network for use without gradients; the same values.
+    """A network for inference without gradients; it returns the same values as the original.
 
-    Sampling asks about as many rows as have changed. Rows are filled up to the next of a few sizes, so that
-    few recordings serve every number; then the host says one word per call instead of hundreds. Weights may change in
-    place. On a CPU there is nothing to record.
+    A sampler evaluates only the rows that have changed. Rows are padded to the next of a few sizes, so that a few
+    recordings serve every number of rows; the host then launches one graph per call instead of hundreds of kernels.
+    Weights may change in place. On a CPU nothing is recorded.
     """
 
     def __init__(self, network: Network):
@@ -61,11 +61,11 @@ class _Recording:
                 count = len(value)
                 place[:count].copy_(value)
         self._graph.replay()
-        return self._result[:count].clone()  # the next replay writes there again
+        return self._result[:count].clone()  # the next replay overwrites the result
 
 
 def filled_up(rows: int) -> int:
-    """The size that serves so many rows, at most an eighth more: 1, 2 … 16, 18 … 32, 36 … 64, 72 …"""
+    """The padded size for this number of rows, at most an eighth larger: 1, 2 … 16, 18 … 32, 36 … 64, 72 …"""
     apart = 1 << max(0, (rows - 1).bit_length() - 4)
     return -(-rows // apart) * apart
 

@@ -1,7 +1,7 @@
 """A bidirectional transformer: RoPE, QK-norm, pre-norm, gated or squared-ReLU MLP, zero-initialised outputs.
 
 Time and class enter by adaLN-zero (Peebles and Xie, 2023). Data of any shape is read as one sequence.
-Legend: B samples, N positions, D width, H heads, V tokens.
+Legend: B samples, N positions, D width, H heads, V tokens in the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,25 +36,29 @@ class TransformerConfig:
     """Shape of a transformer. The paper's text models: 12 layers, 12 heads, width 768; medium 24, 16, 1024."""
 
     vocab_size: int
+    """Number of tokens in the vocabulary, without the mask."""
     layers: int = 12
+    """Number of transformer blocks."""
     heads: int = 12
+    """Attention heads per block."""
     width: int = 768
+    """Width of the hidden vectors."""
     mlp: Literal["gated", "relu2"] = "gated"
-    """gated (SiLU) or relu2 (squared ReLU)."""
+    """Activation of the MLPs: gated (SiLU) or relu2 (squared ReLU)."""
     positions: int = 0
-    """Places with a learned embedding, for rows, whose places mean something (the first pixel, the end of a molecule).
-    RoPE sees distances only: where everything is masked it cannot tell places apart, which suits running text (0)."""
+    """Number of learned position embeddings, for rows whose positions mean something (pixels, molecules); 0: none."""
+    # RoPE sees distances only: where all is masked, it cannot tell positions apart, which suits running text.
     causal: bool = False
-    """Predict each token from those before it alone (autoregressive models)."""
+    """Predict each token from the preceding ones only (autoregressive models)."""
     block: int = 0
-    """Blocks of so many tokens see themselves and those before them (block diffusion); 0: all sees all."""
+    """Size of the blocks for block diffusion: a block sees itself and those before it. 0 for no blocks."""
     tied: bool = False
-    """One table for embeddings and output: a small model with many tokens has more left for its layers."""
+    """Share one matrix between embeddings and output, which leaves more parameters for the layers of a small model."""
     value_residuals: bool = False
-    """Attention mixes the values of the first layer into those of all others (Zhou et al., 2024), by learned shares."""
+    """Mix the attention values of the first layer into those of all others, by learned shares (Zhou et al., 2024)."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
-    """Channel-wise: the chance that a channel of a residual branch is dropped for a whole sample."""
+    """Channel-wise dropout: probability that a channel of a residual branch is dropped for a whole sample."""
     checkpoint: bool = False
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
@@ -68,21 +72,21 @@ class TransformerConfig:
             allowed="an even width / heads",
             do="change one of them",
         )
-        require(self.mlp in MLPS, "unknown MLP", got=self.mlp, allowed=", ".join(MLPS), do="name one of them")
+        require(self.mlp in MLPS, "unknown MLP", got=self.mlp, allowed=", ".join(MLPS), do="choose one of them")
         require(0 <= self.dropout < 1, "dropout is out of range", got=self.dropout, allowed="0 <= p < 1", do="lower it")
 
     @property
     def condition_width(self) -> int:
-        """Of the vector that carries time and class."""
+        """Width of the vector that carries time and class."""
         return self.conditioning.condition_width or self.width
 
     def build(self) -> "Transformer":
-        """The network."""
+        """Build the network."""
         return Transformer(self)
 
 
 class GatedMlp(HiddenLayer):
-    """W_out (silu(W_gate x) ⊙ W_up x), with two thirds of the usual hidden width so that the size is the same."""
+    """W_out (silu(W_gate x) ⊙ W_up x), with two thirds of the usual hidden width to keep the number of parameters."""
 
     stacked: ClassVar[dict[str, int]] = {"into": 2}
 
@@ -114,15 +118,15 @@ MLPS: dict[str, Callable[[int, bool], nn.Module]] = {"gated": GatedMlp, "relu2":
 
 
 class KVCache:
-    """What an attention layer has read of a text, from left to right: keys and values [B, H, N, D/H]."""
+    """Keys and values [B, H, N, D/H] that an attention layer has computed so far, reading from left to right."""
 
     def __init__(self) -> None:
         self.kept: tuple[Tensor, Tensor] | None = None
         self.final = True
-        """Whether what is read next stays as it is; if not, it is not kept."""
+        """Whether the tokens read next are final; if not, their keys and values are not kept."""
 
     def extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """With those of the next places."""
+        """The cached keys and values followed by those of the next positions."""
         if self.kept is not None:
             k, v = (torch.cat([old, new], dim=2) for old, new in zip(self.kept, (k, v), strict=True))
         if self.final:
@@ -131,10 +135,9 @@ class KVCache:
 
 
 class Attention(HiddenLayer):
-    """All positions see all positions, or those up to themselves; queries and keys are normalised per head and rotated
-    by their place.
+    """Full or causal self-attention; queries and keys are normalised per head and rotated by their position.
 
-    With value residuals v ← (1 − λ) v + λ v_1, where v_1 are the values of the first layer; λ starts at ½.
+    With value residuals, v ← (1 − λ) v + λ v_1, where v_1 are the values of the first layer; λ starts at ½.
     """
 
     stacked: ClassVar[dict[str, int]] = {"qkv": 3}
@@ -156,7 +159,7 @@ class Attention(HiddenLayer):
         seen: Tensor | None = None,
         first: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """What is said of each position, and the values it was said with [B, H, N, D/H]."""
+        """The output at each position, and the values [B, H, N, D/H] it was computed from."""
         scales = torch.stack([self.scale_q, self.scale_k])
         q, k, v = norm_rotate(self.qkv(x).unflatten(-1, (3, self.heads, -1)), scales, cos, sin)
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
@@ -175,9 +178,7 @@ class Attention(HiddenLayer):
 
 
 class Rotations(nn.Module):
-    """cos and sin of place × frequency, [N, 1, D/2H], float32: from a table, since a compiler would otherwise compute
-    them anew for every number that is rotated.
-    """
+    """cos and sin of position × frequency [N, 1, D/2H], float32; a table, since compiled code would recompute them."""
 
     TABLE = 16_384
     cos: Tensor
@@ -203,8 +204,8 @@ class Rotations(nn.Module):
 class Block(nn.Module):
     """x + gate·attention(norm x), then x + gate·mlp(norm x); shift, scale and gate come from the condition.
 
-    Without a condition the branches end in zero matrices, with one in zero gates: either way a new block passes
-    its input through. The norms have no scales of their own: the matrices behind them do.
+    Without a condition the branches end in zero matrices, with one in zero gates: either way a new block is the
+    identity. The norms have no scales of their own, since the matrices after them can scale.
     """
 
     def __init__(self, config: TransformerConfig, is_first: bool):
@@ -228,7 +229,7 @@ class Block(nn.Module):
         first: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """What comes out, and the values of the first layer where others want them."""
+        """The output, and the values of the first layer if later layers need them."""
         if self.modulation is None or c is None:
             mixed, values = self.attention(rms_norm(x), cos, sin, cache, seen, first)
             x = x + _keep(mixed, keep_1)
@@ -242,7 +243,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.ModuleList):
-    """One after another."""
+    """A sequence of blocks."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__(Block(config, is_first=i == 0) for i in range(config.layers))
@@ -258,7 +259,7 @@ class Blocks(nn.ModuleList):
         seen: Tensor | None = None,
         caches: Sequence[KVCache | None] = (),
     ) -> Tensor:
-        """From the first to the last; `keep`: two for each, `caches`: one for each, or none."""
+        """Run all blocks in order. `keep`: two entries per block; `caches`: one per block, or none."""
         first: Tensor | None = None
         caches = caches or [None] * len(self)
         for block, keep_1, keep_2, cache in zip(self, keep[::2], keep[1::2], caches, strict=True):
@@ -267,7 +268,7 @@ class Blocks(nn.ModuleList):
 
 
 def zero_map(width_in: int, width_out: int) -> nn.Linear:
-    """Shifts, scales and gates from the condition, which start at zero (adaLN-zero)."""
+    """The map from the condition to shifts, scales and gates, initialised to zero (adaLN-zero)."""
     return linear(width_in, width_out, bias=True, zero=True)
 
 
@@ -281,9 +282,10 @@ def _keep(x: Tensor, keep: Tensor | None) -> Tensor:
 
 
 def blocks_seen(length: int, block: int, pair: bool, device: torch.device) -> Tensor:
-    """Which place sees which: its own block and those before it, [N, N].
+    """The attention mask [N, N] in which each position sees its own block and those before it.
 
-    For a clean copy and a masked one behind it, [2N, 2N]: a masked block sees itself and the clean blocks before it.
+    With `pair`, for a clean copy followed by a masked one [2N, 2N]: a masked block sees itself and the clean blocks
+    before it.
     """
     number = torch.arange(length, device=device) // block
     before, same = number[:, None] > number, number[:, None] == number
@@ -294,10 +296,7 @@ def blocks_seen(length: int, block: int, pair: bool, device: torch.device) -> Te
 
 
 class Transformer(Network):
-    """Tokens → embeddings → blocks → norm; the head is a linear map that starts at zero: uniform predictions.
-
-    A tied head is the table of the embeddings, and starts near zero.
-    """
+    """Tokens → embeddings → blocks → norm → linear head; it starts at zero: uniform predictions (tied: near zero)."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -327,7 +326,7 @@ class Transformer(Network):
         dropout: Dropout = (),
         lengths: Tensor | None = None,
     ) -> Tensor:
-        """One vector per position. lengths [B]: of rows that differ; nothing looks beyond the end of its row."""
+        """One vector per position. lengths [B]: row lengths, if they differ; nothing sees beyond the end of its row."""
         config = self.config
         tokens, pair = x_t.flatten(1), bool(self.block) and x_t.ndim == 3
         x, c = self._begun(self.shifted(tokens) if self.causal else tokens, t, label, copies=2 if pair else 1)
@@ -345,12 +344,12 @@ class Transformer(Network):
         return x[:, length:] if pair else x.reshape(*x_t.shape, -1)
 
     def shifted(self, tokens: Tensor) -> Tensor:
-        """What a causal network is shown at each place: the token before it; at the first, the mask."""
+        """The input of a causal network: at each position the token before it, at the first the mask."""
         return F.pad(tokens[:, :-1], (1, 0), value=self.vocab_size)
 
     def read(self, shifted: Tensor, caches: list[KVCache], start: int, label: Tensor | None = None) -> Tensor:
-        """Features of places start, start + 1 … [B, M, D], from what a network that reads in order is shown there
-        (`shifted` for a causal one, whole blocks for one of blocks; [B, M]) and what its layers have read before.
+        """Features at positions start, start + 1 … [B, M, D] of a network that reads in order, from its input there
+        ([B, M]: `shifted` tokens for a causal network, whole blocks for a block network) and the caches of its layers.
         """
         x, c = self._begun(shifted, None, label, start)
         cos, sin = (table[start:] for table in self.rotations(start + x.shape[1]))
@@ -360,7 +359,7 @@ class Transformer(Network):
     def _begun(
         self, tokens: Tensor, t: Tensor | None, label: Tensor | None, start: int = 0, copies: int = 1
     ) -> tuple[Tensor, Tensor | None]:
-        """Embeddings, and what time and class say. copies: how many sequences lie one behind the other."""
+        """Embeddings, and the vector of time and class. copies: how many sequences are concatenated in each row."""
         check_label(label, self.config.conditioning.classes)
         x: Tensor = self.embedding(tokens)
         if self.places is not None:
@@ -378,7 +377,7 @@ class Transformer(Network):
     def _known_places(self, length: int) -> int:
         require(
             length <= self.config.positions,
-            "the sequence is longer than the network's places",
+            "the sequence is longer than the network's positions",
             got=length,
             allowed=f"at most {self.config.positions}",
             do="shorten it, or train with more positions",

@@ -1,8 +1,8 @@
 """The paper's CIFAR-10 network: a U-Net of residual blocks without downsampling (Kingma et al., 2021; App. J).
 
-Tokens are embedded (no Fourier features), 32 blocks go down, a middle with one attention, 33 blocks come up and
-read what the way down left. Images are [B, height, width, channels] (or without channels), and so
-is everything in between: convolutions are fastest with their channels last.
+Tokens are embedded (no Fourier features); 32 blocks form the downward path, followed by a middle with one attention
+layer and 33 blocks on the upward path, which read the outputs of the downward path. Images are [B, height, width,
+channels] (or without channels), and so are all activations: convolutions are fastest with channels last.
 """
 
 from abc import abstractmethod
@@ -33,22 +33,23 @@ from .network import (
 
 @dataclass(frozen=True)
 class PixelConfig:
-    """What the networks for images share."""
+    """Configuration shared by the networks for images."""
 
     vocab_size: int = 256
+    """Number of tokens in the vocabulary (values of a colour channel), without the mask."""
     channels: int = 3
-    """Colour channels of an image; 1 for grey ones."""
+    """Colour channels of an image; 1 for greyscale."""
     blocks: int = 32
-    """Residual blocks on each side."""
+    """Number of residual blocks on the downward path; the upward path has one more."""
     width: int = 128
-    """Of the convolutions."""
+    """Width of the convolutions."""
     groups: int = 32
-    """Groups of the normalisation."""
+    """Number of groups in group normalisation."""
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
-    """Channel-wise, within the residual blocks."""
+    """Rate of channel-wise dropout on residual branches."""
     checkpoint: bool = False
-    """Recompute blocks in the backward pass."""
+    """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
         check_sizes(self, "vocab_size", "channels", "blocks", "width", "groups")
@@ -67,12 +68,12 @@ class UNetConfig(PixelConfig):
     """Shape of the U-Net; the defaults are the paper's CIFAR-10 model (28 M parameters with time)."""
 
     def build(self) -> "UNet":
-        """The network."""
+        """Build the network."""
         return UNet(self)
 
 
 class GroupNorm(nn.GroupNorm):
-    """Over groups of channels of images [B, H, W, C], statistics in float32."""
+    """Group normalisation of images [B, H, W, C], with statistics in float32."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
@@ -85,7 +86,7 @@ class GroupNorm(nn.GroupNorm):
 
 
 class Convolution(nn.Conv2d):
-    """A convolution of images [B, H, W, C] that keeps their size: to the library, channels come last in memory."""
+    """A 3×3 convolution of images [B, H, W, C] that keeps their size; to PyTorch the memory format is channels last."""
 
     def __init__(self, width_in: int, width: int, *, bias: bool = True, zero: bool = False):
         super().__init__(width_in, width, 3, padding=1, bias=bias)
@@ -100,7 +101,7 @@ class Convolution(nn.Conv2d):
 class ResidualBlock(HiddenLayer):
     """x + conv(silu(norm(conv(silu(norm x)) + condition))); the last convolution starts at zero.
 
-    On the way up x is joined by what the way down has left; the two are never copied into one.
+    On the upward path x is joined by an output of the downward path; the two are never copied into one tensor.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"condition"})
@@ -159,7 +160,7 @@ class PixelEmbedding(nn.Module):
 
 
 class PixelHead(nn.Module):
-    """[B, H, W, width] → one feature vector per pixel and channel [B, H, W, C, width], and from there to logits."""
+    """[B, H, W, width] → one feature vector per pixel and channel [B, H, W, C, width], and from these to logits."""
 
     def __init__(self, vocab_size: int, channels: int, width: int, groups: int):
         super().__init__()
@@ -175,25 +176,25 @@ class PixelHead(nn.Module):
 
 
 def as_image(x_t: Tensor, channels: int) -> Tensor:
-    """Tokens as [B, H, W, C]; grey images get their channel axis."""
+    """Tokens as [B, H, W, C]; greyscale images get a channel axis."""
     image = x_t[..., None] if x_t.ndim == 3 and channels == 1 else x_t
     require(
         image.ndim == 4 and image.shape[-1] == channels,
         "the tokens are not images of this network",
         got=f"shape {tuple(x_t.shape)}",
         allowed=f"[batch, height, width, {channels}]",
-        do="check the data, or the network's channels",
+        do="check the data and the channels of the network",
     )
     return image
 
 
 class PixelNetwork(Network):
-    """Residual blocks down and up at full resolution, each on the way up reading what one on the way down left.
+    """Residual blocks at full resolution, where each block of the upward path reads an output of the downward path.
 
-    What happens in between is the subclass's `middle`.
+    Subclasses define the `middle` between the two paths.
     """
 
-    mixed_bytes = 3.8  # group norms run in float32 there, and so does what they feed
+    mixed_bytes = 3.8  # group norms run in float32 here, and so do the layers they feed
 
     def __init__(self, config: "PixelConfig"):
         super().__init__()
@@ -213,7 +214,7 @@ class PixelNetwork(Network):
 
     @abstractmethod
     def middle_parts(self) -> list[nn.Module]:
-        """The parts of the middle (`parts`)."""
+        """The parts of the middle, for `parts`."""
 
     def parts(self) -> list[nn.Module]:
         return [*self.down, *self.middle_parts(), *self.up, self.pixel_head]
@@ -221,11 +222,11 @@ class PixelNetwork(Network):
     @property
     @abstractmethod
     def middle_branches(self) -> tuple[int, int]:
-        """How many residual branches the middle has, and how wide they are."""
+        """Number and width of the residual branches in the middle."""
 
     @abstractmethod
     def middle(self, h: Tensor, c: Tensor | None, dropout: Dropout) -> Tensor:
-        """[B, H, W, width] → the same, with the condition [B, width]."""
+        """[B, H, W, width] → the same shape, given the condition [B, width]."""
 
     def features(
         self, x_t: Tensor, t: Tensor | None = None, label: Tensor | None = None, dropout: Dropout = ()
@@ -260,7 +261,7 @@ class PixelNetwork(Network):
 
 
 class UNet(PixelNetwork):
-    """The paper's: two residual blocks with an attention between them in the middle."""
+    """The paper's U-Net: its middle is two residual blocks with an attention layer between them."""
 
     def __init__(self, config: UNetConfig):
         super().__init__(config)

@@ -1,8 +1,8 @@
 """The paper's ImageNet 64×64 network: a residual U-Net around a diffusion transformer (App. J).
 
-Residual blocks at full resolution on both sides, in the middle a transformer over patches with adaLN-zero. The
-likelihood model has 48 blocks and 12 layers (198 M parameters), the lighter one 8 blocks and 20 layers. The
-paper does not give the width of the convolutions nor the patch size; these are chosen to match its count.
+Residual blocks at full resolution on both sides, and in the middle a transformer over patches with adaLN-zero. The
+likelihood model has 48 blocks and 12 layers (198 M parameters), the lighter one 8 blocks and 20 layers. The paper
+gives neither the width of the convolutions nor the patch size; they are chosen to match its number of parameters.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,30 +19,33 @@ from .unet import PixelConfig, PixelNetwork
 
 @dataclass(frozen=True)
 class UViTConfig(PixelConfig):
-    """Shape of the network; the defaults are the paper's ImageNet 64×64 likelihood model."""
+    """Shape of the U-ViT; the defaults are the paper's ImageNet 64×64 likelihood model."""
 
     blocks: int = 48
     width: int = 168
     groups: int = 24
     conditioning: Conditioning = field(default_factory=lambda: Conditioning(time=True))
     patch: int = 2
-    """Side of the patches that the transformer sees."""
+    """Side length of the patches that the transformer sees, in pixels."""
     layers: int = 12
+    """Number of transformer blocks in the middle."""
     heads: int = 12
+    """Attention heads per transformer block."""
     transformer_width: int = 768
+    """Width of the transformer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self, "patch")
-        _ = self.transformer  # it checks itself
+        _ = self.transformer  # constructing it checks its values
 
     def build(self) -> "UViT":
-        """The network."""
+        """Build the network."""
         return UViT(self)
 
     @property
     def transformer(self) -> TransformerConfig:
-        """The middle as a transformer of its own."""
+        """The configuration of the transformer in the middle."""
         return TransformerConfig(
             self.vocab_size,
             self.layers,

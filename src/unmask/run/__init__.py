@@ -1,4 +1,4 @@
-"""A run is a folder; here, and only here, do data, network, method and trainer meet."""
+"""Runs and models as folders: the only package in which data, network, method and trainer meet."""
 
 from .config import (
     SIZES,

@@ -1,6 +1,6 @@
-"""Trajectories to look at: one HTML page that plays them, or an animated GIF.
+"""Trajectories as an HTML page that plays them, or as an animated GIF.
 
-Text keeps its layout while it appears: a masked position is a box as wide as the token that it becomes.
+Text keeps its layout while it is revealed: a masked position is a box as wide as the token that it becomes.
 """
 
 import colorsys
@@ -28,26 +28,26 @@ from .story import Story
 Pixels = NDArray[np.uint8]
 Colour = tuple[int, int, int]
 Cell = tuple[str, Colour | None]
-"""Text, and its colour: none for the box of a masked position."""
+"""Text and its colour; no colour for the box of a masked position."""
 Glyph = tuple[str, Colour | None, bool, float, int]
-"""A character, its colour, whether it begins a cell, how far to the right it is, and on which line."""
+"""A character, its colour, whether it begins a cell, its horizontal offset, and its line."""
 
 MASKED = -1
-"""What stands for the mask in the data of a page."""
+"""Stands for the mask in the data of a page."""
 MASK_COLOURS = ((126, 108, 166), (108, 92, 146))
-"""Masked pixels: a chequered muted violet."""
+"""Colours of masked pixels: a chequerboard of muted violet."""
 HUES = (220, 380)
-"""Of the first and the last token revealed: from blue through violet to orange."""
+"""Hues of the first and the last token revealed: from blue through violet to orange."""
 MOST_FRAMES, HELD_MS = 120, 2000
 MONOSPACED = ("DejaVuSansMono.ttf", "Menlo.ttc", "consola.ttf")
-"""Fonts for the text of a GIF, where the system has one of them; Pillow's own knows little more than English."""
+"""Fonts for the text of a GIF, if the system has one of them; Pillow's own covers little more than English."""
 FONT_SIZE, LINE, MARGIN, NARROW, WIDE = 16, 22, 16, 256, 640
 PAPER, INK, BOX, RULE, GAP = (255, 255, 255), (30, 30, 34), (222, 219, 232), (200, 200, 206), (64, 64, 70)
 MAY_BREAK = "\u200b"
 
 
 def write_html(path: Path, stories: Sequence[Story], title: str) -> None:
-    """One page, complete in itself, that plays the stories."""
+    """Write a self-contained page that plays the stories."""
     _check(stories)
     data = json.dumps([_document(story) for story in stories], separators=(",", ":")).replace("<", "\\u003c")
     page = Template(PAGE).substitute(title=html.escape(title), data=data, cool=HUES[0], warm=HUES[1])
@@ -56,12 +56,12 @@ def write_html(path: Path, stories: Sequence[Story], title: str) -> None:
 
 
 def write_gif(path: Path, stories: Sequence[Story], milliseconds: int = 80) -> None:
-    """An animated GIF that loops: pictures in a grid, texts one below the other.
+    """Write an animated GIF that loops: images in a grid, texts one below the other.
 
     A frame lasts `milliseconds`, the last one longer; a long trajectory is thinned out to 120 frames.
     """
     _check(stories)
-    what, do = "the frames are too short for a GIF", "show each for longer"
+    what, do = "the frames are too short for a GIF", "show each frame for longer"
     require(milliseconds >= 20, what, got=f"{milliseconds} ms", allowed="20 ms or more", do=do)
     frames = _kept(max(len(story.tokens) for story in stories))
     draw = _grid(stories) if shows_picture(stories[0]) else _column(stories, frames)
@@ -77,7 +77,7 @@ def shows_picture(story: Story) -> bool:
 def _check(stories: Sequence[Story]) -> None:
     shapes = {story.tokens.shape[1:] if shows_picture(story) else "text" for story in stories}
     got = ", ".join(sorted(map(str, shapes))) or "none"
-    allowed, do = "texts, or pictures of one shape", "pass samples of one model"
+    allowed, do = "texts, or images of one shape", "pass samples of one model"
     require(len(shapes) == 1, "these stories cannot be shown together", got=got, allowed=allowed, do=do)
 
 
@@ -126,7 +126,7 @@ def _film(story: Story) -> _Film:
 
 
 def _piece(vocabulary: Vocabulary, token: int) -> str:
-    """A token as text within a text: decoded after itself, for tokenizers that drop the space of the first word."""
+    """A token as text within a text: decoded after itself, since some tokenizers drop the space of the first word."""
     if isinstance(vocabulary, Integers):
         return f"{token:>{len(str(vocabulary.size - 1))}} "
     once, twice = vocabulary.decode([token]), vocabulary.decode([token, token])
@@ -134,7 +134,7 @@ def _piece(vocabulary: Vocabulary, token: int) -> str:
 
 
 def _join_broken(story: Story, values: NDArray[np.int64], table: dict[str, int]) -> None:
-    """Show neighbours that are a character only together, such as the bytes of é, at the first of them."""
+    """Show neighbours that only together form a character, such as the bytes of é, at the first of them."""
     broken = np.array([BROKEN in piece for piece in table] + [False])
     decode = lru_cache(maxsize=None)(story.vocabulary.decode)
     for row, shown in zip(story.tokens.reshape(values.shape), values, strict=True):
@@ -149,7 +149,7 @@ def _join_broken(story: Story, values: NDArray[np.int64], table: dict[str, int])
 
 
 def _document(story: Story) -> dict[str, Any]:
-    """A story as the page keeps it: the first frame, and then only positions and new values of what changes."""
+    """A story as the page stores it: the first frame, then only the positions and new values of what changes."""
     if shows_picture(story):
         values = np.where(story.tokens == story.mask_id, MASKED, story.tokens).reshape(len(story.tokens), -1)
         height, width = story.tokens.shape[1:3]
@@ -164,7 +164,7 @@ def _document(story: Story) -> dict[str, Any]:
 
 
 def _encode(file: IO[bytes], draw: Callable[[int], Pixels], frames: list[int], milliseconds: int) -> None:
-    """All frames with one palette, white among it, so that colours do not flicker."""
+    """Encode all frames with one palette, which includes white, so that colours do not flicker."""
     image = extra("PIL.Image", "images", "an animated GIF")
     some = np.concatenate([draw(frame) for frame in frames[:: len(frames) // 4 + 1] + frames[-1:]]).reshape(1, -1, 3)
     coloured = np.append(some[(some < 240).any(-1)], [INK], axis=0)[None].astype(np.uint8)
@@ -182,7 +182,7 @@ def _encode(file: IO[bytes], draw: Callable[[int], Pixels], frames: list[int], m
 
 
 def _grid(stories: Sequence[Story]) -> Callable[[int], Pixels]:
-    """Draws a frame of pictures, side by side."""
+    """Returns a function that draws a frame of images, side by side."""
     gaps = image_grid(np.ones((len(stories), *stories[0].tokens.shape[1:3]), dtype=np.uint8)) == 0
 
     def draw(frame: int) -> Pixels:
@@ -194,7 +194,7 @@ def _grid(stories: Sequence[Story]) -> Callable[[int], Pixels]:
 
 
 def _painted(story: Story, frame: int) -> Pixels:
-    """A picture [H, W, 3]; a masked channel has the colour of the mask there."""
+    """An image [H, W, 3]; a masked channel has the colour of the mask there."""
     tokens = story.tokens[frame] if story.tokens.ndim == 4 else story.tokens[frame, ..., None]
     rows, columns = np.indices(tokens.shape[:2])
     mask = np.array(MASK_COLOURS)[(rows + columns) % 2]
@@ -202,7 +202,7 @@ def _painted(story: Story, frame: int) -> Pixels:
 
 
 def _column(stories: Sequence[Story], frames: list[int]) -> Callable[[int], Pixels]:
-    """Draws a frame of texts, one below the other."""
+    """Returns a function that draws a frame of texts, one below the other."""
     image, drawing = (extra(f"PIL.{name}", "images", "an animated GIF") for name in ("Image", "ImageDraw"))
     font = _font()
     advance = lru_cache(maxsize=None)(font.getlength)
@@ -237,7 +237,7 @@ def _column(stories: Sequence[Story], frames: list[int]) -> Callable[[int], Pixe
 
 @lru_cache(maxsize=1024)
 def _colour(share: float) -> Colour:
-    """Of a token revealed after a share of the frames."""
+    """The colour of a token revealed after this share of the frames."""
     hue = (HUES[0] + share * (HUES[1] - HUES[0])) % 360
     red, green, blue = colorsys.hls_to_rgb(hue / 360, 0.42, 0.75)
     return round(255 * red), round(255 * green), round(255 * blue)
@@ -252,7 +252,7 @@ def _font() -> Any:
 
 
 def _wrapped(cells: Iterable[Cell], width: float, advance: Callable[[str], float]) -> list[Glyph]:
-    """Every character in its place; a word moves to the next line as a whole, and breaks only if it is too long."""
+    """Lay out every character; a word moves to the next line as a whole, and breaks only if it is too long."""
     glyphs: list[Glyph] = []
     x, line = 0.0, 0
     for word in _words(cells):
@@ -315,7 +315,7 @@ canvas { display: block; max-width: 100%; image-rendering: pixelated; } [hidden]
 <input id="slider" type="range" min="0" value="0" aria-label="Frame"> <output id="where"></output>
 <select id="which" aria-label="Sample"></select></div>
 <div id="legend"><span><i id="swatch"></i> masked</span>
-<span id="order">revealed first <i id="scale"></i> last</span> <span id="plain">given: plain</span></div>
+<span id="order">revealed first <i id="scale"></i> last</span> <span id="plain">given: not coloured</span></div>
 <div id="text" dir="auto"></div>
 <canvas id="picture" role="img" aria-label="The sample at this frame"></canvas>
 <script type="application/json" id="data">$data</script>

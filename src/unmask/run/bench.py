@@ -1,7 +1,7 @@
-"""How fast training is, and what takes the time: the real trainer on data that is made up.
+"""Training speed and where the time goes: the real trainer on synthetic data.
 
 MFU = tokens/s · FLOP per token / the rate of a large bf16 matrix product measured on the same device. FLOP per token
-are those of the model (forward and backward, the head at the masked half), whatever is recomputed.
+are those of the model (forward and backward, the head at the masked half), regardless of recomputation.
 """
 
 import functools
@@ -37,14 +37,14 @@ _KINDS = (
     ("optimiser and average", ("multi_tensor", "adam", "foreach", "lerp", "lpnorm")),
     ("norms and elementwise", ("triton", "_norm_", "layer_norm", "silu", "aten::")),
 )
-"""What the name of a kernel says about it; the others draw masks and move data."""
+"""Kinds of kernels, by parts of their names; the others draw masks and move data."""
 _REST = "draws, data and other"
 _COMPONENTS = {"attention": "attention", "MLP": "MLP", "head": "head and loss", "rest": "norms and elementwise"}
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What was measured."""
+    """The results of a benchmark."""
 
     parameters: int
     flops_per_token: float
@@ -57,17 +57,17 @@ class Bench:
     peak_gib: float | None
     estimated_gib: float
     ceiling_tflops: float | None
-    """Of a large bf16 matrix product on this device."""
+    """Rate of a large bf16 matrix product on this device."""
     mfu: float | None
     first_step_s: float
-    """Compilation included."""
+    """Including compilation."""
     cores: float
     """CPU seconds per second."""
     breakdown: dict[str, float] = field(default_factory=dict)
-    """Share of the time by component. A matrix product's kernel does not say which layer it belongs to: their time is
-    divided in proportion to the layers' operations."""
+    """Share of the time by component. The kernel of a matrix product does not reveal its layer, so the time of matrix
+    products is divided in proportion to the layers' operations."""
     kernels: list[tuple[str, float]] = field(default_factory=list)
-    """The ones that take most, with their shares."""
+    """The kernels that take the most time, with their shares."""
 
 
 class MadeUp:
@@ -105,12 +105,12 @@ def measure(
     warmup: int = 5,
     breakdown: bool = True,
 ) -> Bench:
-    """Warm up, time several windows of steps, then look into a few."""
+    """Warm up, time several windows of steps, then profile a few."""
     ceiling = _ceiling(device) if on_gpu(device) else None
     network = config.network
     found: Cost = cost(network.build, shape)
     data: Any = MadeUp(shape, network.vocab_size, network.conditioning.classes)
-    with device:  # large networks are built faster there; which numbers they start with does not matter here
+    with device:  # large networks are built faster there; their initial values do not matter here
         method = config.method.build(build_network(network, config.training.seed))
     trainer = Trainer(config.training, method, data, None, Path(), device)
     gc.collect()
@@ -151,7 +151,7 @@ def measure(
 
 
 def _steps(trainer: Trainer, count: int, device: torch.device) -> None:
-    """So many updates, waited for."""
+    """Run this many updates and wait for them."""
     for _ in range(count):
         trainer.launch()
     if on_gpu(device):
@@ -161,7 +161,7 @@ def _steps(trainer: Trainer, count: int, device: torch.device) -> None:
 def _look_inside(
     trainer: Trainer, device: torch.device, products: dict[str, float]
 ) -> tuple[dict[str, float], list[tuple[str, float]]]:
-    """Shares of the time by component, from the kernels (operations on a CPU), what is not in any being idle."""
+    """Shares of the time by component, from the kernels (operations on a CPU); time outside of them is idle."""
     cuda = on_gpu(device)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own chatter
     activities = [ProfilerActivity.CUDA] if cuda else [ProfilerActivity.CPU]
@@ -193,7 +193,7 @@ def _kind(name: str) -> str:
 
 @functools.cache
 def _ceiling(device: torch.device, size: int = 8192) -> float:
-    """TFLOP/s of a bf16 matrix product of random numbers; once, since a device that is hot is slower."""
+    """TFLOP/s of a bf16 matrix product of random numbers; measured once, since a hot device is slower."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     times = list(_timed(a, b))
     return 2 * size**3 / statistics.median(times) / 1e12

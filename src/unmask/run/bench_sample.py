@@ -1,4 +1,4 @@
-"""How fast sampling is, beside a straightforward implementation of the same law."""
+"""Sampling speed, compared with a straightforward implementation of the same distribution."""
 
 import math
 import statistics
@@ -21,11 +21,11 @@ from ..sampling import Predictor, trajectory
 
 @dataclass(frozen=True)
 class SampleSpeed:
-    """One way to sample."""
+    """The speed of one way to sample."""
 
     way: str
     seconds: float
-    """Of a whole batch, the median of several."""
+    """Time for a whole batch, the median of several."""
     samples: int
     calls_per_sample: float
     tokens_per_s: float
@@ -33,19 +33,19 @@ class SampleSpeed:
 
 
 Way = Callable[[], Iterator[int]]
-"""Begins to sample a batch; gives the network calls so far after each step."""
+"""Starts to sample a batch; yields the network calls so far after each step."""
 
 _WARM_UP = 40
-"""Steps before the clock runs: they compile and record."""
+"""Steps before timing starts: they compile and record."""
 
 
 @torch.no_grad()
 def straightforward(
     network: Network, process: Process, x: Tensor, grid: Tensor, generator: torch.Generator
 ) -> Iterator[Tensor]:
-    """What people write: the network at every step, float64 Gumbel noise over every position and V+1 outcomes.
+    """The usual implementation: the network at every step, float64 Gumbel noise over every position and V+1 outcomes.
 
-    The law of our ancestral sampler, drawn the expensive way.
+    Same distribution as our ancestral sampler, drawn the expensive way.
     """
     joint = torch.empty(*x.shape, process.vocab_size + 1, dtype=torch.float64, device=x.device)
     for t, s in pairwise(grid.tolist()):
@@ -64,7 +64,7 @@ def measure(
     network: Network, shape: tuple[int, ...], samples: int, steps: int, ways: dict[str, tuple[str, dict[str, Any]]],
     device: torch.device, repeats: int = 3, plain: bool = True,
 ) -> list[SampleSpeed]:  # fmt: skip
-    """Every way on the same network: ours by name with their options, and the straightforward one."""
+    """Time every way on the same network: our samplers by name with options, and the straightforward one."""
     process, grid = Process(Linear(), network.vocab_size), uniform_grid(steps)
     x = torch.full((samples, *shape), process.mask_id, device=device)
     halves = Replayed(network)

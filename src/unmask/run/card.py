@@ -1,4 +1,4 @@
-"""README.md of an exported model: what a person who finds it wants to know."""
+"""README.md of an exported model: its model card."""
 
 from .describe import Description
 
@@ -13,7 +13,7 @@ tags:
 
 
 def card(name: str, about: dict[str, str], found: Description) -> str:
-    """The card; `about` is what is written beside the weights."""
+    """The text of the card; `about` is what is stored beside the weights."""
     rows = {
         "method": found.method,
         "network": found.network,
@@ -30,7 +30,7 @@ def card(name: str, about: dict[str, str], found: Description) -> str:
     figures = "\n".join(f"- {line}" for line in about.get("measured", "").splitlines())
     parts = [
         _HEAD.format(tag=found.method.split(":")[0].lower()),
-        f"# {name.rsplit('/', 1)[-1]}\n\nA masked diffusion model made by unmask.\n",
+        f"# {name.rsplit('/', 1)[-1]}\n\nA masked diffusion model made with unmask.\n",
         f"| | |\n|---|---|\n{table}\n",
         f"## Measured\n\n{figures}\n" if figures else "",
         _usage(name),
@@ -57,5 +57,5 @@ model = unmask.load("{name}")
 print(model.sample(4, seed=0))
 ```
 
-`config.json` says how it was trained; `vocabulary.json` and `data.json` hold all that is needed besides the weights.
+`config.json` records how it was trained; `vocabulary.json` and `data.json` hold what else is needed to use it.
 """

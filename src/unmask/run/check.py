@@ -1,4 +1,4 @@
-"""Samples in a file, checked one by one: those that are right, different, and new."""
+"""Checks samples in a file one by one: which are valid, distinct and new."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from ..files import read_json, read_text
 from ..mistakes import fail, require
 
 _ROWS = 4096
-"""Rows decoded at once."""
+"""Rows decoded per batch."""
 
 
 def read_samples(path: Path) -> list[str]:
@@ -25,11 +25,11 @@ def _texts(path: Path) -> list[str]:
         return [str(sample["text"]) for sample in read_json(path)]
     except (KeyError, TypeError, AttributeError):
         allowed = "what unmask sample --out FILE.json writes"
-        fail(f"{path} does not hold samples", got="other JSON", allowed=allowed, do="use it, or one sample per line")
+        fail(f"{path} does not hold samples", got="other JSON", allowed=allowed, do="use that, or one sample per line")
 
 
 def texts_of(split: Split, vocabulary: Vocabulary) -> Iterator[str]:
-    """Every row of a split; what fills shorter rows decodes to nothing."""
+    """Every row of a split as text; the padding of shorter rows decodes to nothing."""
     for start in range(0, len(split), _ROWS):
         for row in split.read(np.arange(start, min(start + _ROWS, len(split)))).tokens:
             yield vocabulary.decode(row)

@@ -1,9 +1,9 @@
-"""Running text as a small file, and back, by a model (`evaluation.codec`).
+"""Compression of running text with a model, and decompression (`evaluation.codec`).
 
-The file: a line that says what it is, the length of the header (4 bytes), the header (JSON), the code. The header names
-the model and says how the sums were made: reading needs the same ones to the last bit, which other processors, numbers
-of threads or versions of torch do not promise. What comes out is compared with a digest of what went in, so that a file
-is read rightly or refused.
+The file: an identifying line, the length of the header (4 bytes), the header (JSON), the code. The header names the
+model and records how sums were computed: decompression needs the same ones to the last bit, which other processors,
+numbers of threads or versions of torch do not guarantee. The result is compared with a digest of the original text, so
+that a file is decompressed correctly or refused.
 """
 
 import hashlib
@@ -26,32 +26,32 @@ from .model import Model
 from .orders import require_any_order
 
 STEPS = 32
-"""Groups of a window: about one and a half per cent more bits than one token at a time, and a sixth of its calls."""
+"""Groups per window: about 1.5 % more bits than one token at a time, with a sixth of the network calls."""
 _MAGIC = b"unmask code 1\n"
 _ROWS, _ROWS_GPU = 16, 256
-"""Windows at once."""
+"""Windows per batch."""
 
 _MOST = {"tokens": 1 << 40, "steps": 1 << 40, "rows": _ROWS_GPU, "threads": 1024}
-"""What a header may ask for."""
+"""The largest values that a header may hold."""
 
 Progress = Callable[[int, int], None]
-"""(tokens done, of so many)."""
+"""(tokens done, total)."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What reading needs to know."""
+    """What decompression needs to know."""
 
     model: str
-    """As it was named."""
+    """The model, as it was named."""
     weights: str
-    """Their digest."""
+    """Digest of the weights."""
     digest: str
-    """Of the text."""
+    """Digest of the text."""
     tokens: int
     steps: int
     rows: int
-    """Windows at once: another shape may be summed in another order."""
+    """Windows per batch: another shape may be summed in another order."""
     threads: int
     torch: str
     device: str
@@ -59,32 +59,32 @@ class Header:
     def __post_init__(self) -> None:
         good = all(type(getattr(self, field.name)) is field.type for field in fields(self))
         good = good and all(1 <= getattr(self, name) <= most for name, most in _MOST.items())
-        require(good, "the header is damaged", got=asdict(self), allowed="what was written", do="get the file again")
+        require(good, "the header is damaged", got=asdict(self), allowed="valid fields", do="get the file again")
 
     @property
     def place(self) -> str:
-        """Where the sums were made."""
+        """Where the sums were computed."""
         return f"torch {self.torch} on {self.device}"
 
 
 @dataclass(frozen=True)
 class Compressed:
-    """A text in few bytes."""
+    """A compressed text."""
 
     header: Header
     code: bytes
 
     def to_bytes(self) -> bytes:
-        """As a file."""
+        """The contents of the file."""
         header = json.dumps(asdict(self.header), ensure_ascii=False).encode()
         return _MAGIC + len(header).to_bytes(4, "little") + header + self.code
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Compressed":
-        """From a file."""
+        """Parse the contents of a file."""
         allowed, do = "a file made by unmask compress", "check the path, or get the file again"
         begins = f"bytes that begin with {content[:12]!r}"
-        require(content.startswith(_MAGIC), "this is no compressed text", got=begins, allowed=allowed, do=do)
+        require(content.startswith(_MAGIC), "this is not a compressed text", got=begins, allowed=allowed, do=do)
         start = len(_MAGIC) + 4
         end = start + int.from_bytes(content[start - 4 : start], "little")
         damaged = f"{content[start:end][:40]!r}"
@@ -101,14 +101,14 @@ class Compressed:
 def compress(
     model: Model, name: str, content: bytes, *, steps: int = STEPS, progress: Progress | None = None
 ) -> Compressed:
-    """Write a text; `name`: by which the model can be found again."""
+    """Compress a text; `name`: a name under which the model can be found again."""
     require(steps >= 1, "the number of steps is not positive", got=steps, allowed=">= 1", do=f"use {STEPS}")
     _check(model)
     ids = model.vocabulary.encode(content)
     require(len(ids) > 0, "there is nothing to compress", got="no text", allowed="some text", do="name another file")
     same = model.vocabulary.spelt(ids) == content
-    allowed, do = "what is the same when it is read and written again", "take a model of bytes or byte-level subwords"
-    require(same, "the vocabulary cannot write this text", got=repr(model.vocabulary), allowed=allowed, do=do)
+    allowed, do = "one that encodes and decodes it without loss", "use a model of bytes or byte-level subwords"
+    require(same, "the vocabulary cannot represent this text", got=repr(model.vocabulary), allowed=allowed, do=do)
     rows = _ROWS_GPU if on_gpu(model.device) else _ROWS
     threads, made = torch.get_num_threads(), (str(torch.__version__), _machine(model.device))
     header = Header(name, _digest(model), _short(content), len(ids), steps, rows, threads, *made)
@@ -118,11 +118,11 @@ def compress(
 
 
 def decompress(model: Model, given: Compressed, progress: Progress | None = None) -> bytes:
-    """Read it again."""
+    """Recover the text."""
     _check(model)
     header, reader = given.header, Reader(given.code)
-    got, do = _digest(model), f"name the model that was called {header.model!r} when it was made (--model)"
-    require(got == header.weights, "this is another model", got=repr(got), allowed=repr(header.weights), do=do)
+    got, do = _digest(model), f"pass the model that was called {header.model!r} when compressing (--model)"
+    require(got == header.weights, "this is a different model", got=repr(got), allowed=repr(header.weights), do=do)
     nothing = torch.zeros(1, dtype=torch.int64).expand(header.tokens)
     try:
         with _threads(header.threads):
@@ -136,7 +136,7 @@ def decompress(model: Model, given: Compressed, progress: Progress | None = None
 
 
 def _through(model: Model, header: Header, tokens: Tensor, coder: Coder, progress: Progress | None) -> Tensor:
-    """All windows of a text through a coder, some at a time, the last one shorter."""
+    """Pass all windows of a text through a coder, batch by batch; the last one may be shorter."""
     predict = Predictor(model.network, model.process.mask_id, cache=False)
     shown = coder if progress is None else _shown(coder, header.tokens, progress)
     found = []
@@ -150,7 +150,7 @@ def _through(model: Model, header: Header, tokens: Tensor, coder: Coder, progres
 
 
 def _windows(tokens: int, length: int, rows: int) -> Iterator[tuple[range, int]]:
-    """The numbers of windows that go together, and their length."""
+    """The numbers of the windows in each batch, and their length."""
     whole, rest = divmod(tokens, length)
     for start in range(0, whole, rows):
         yield range(start, min(start + rows, whole)), length
@@ -171,17 +171,17 @@ def _shown(coder: Coder, total: int, progress: Progress) -> Coder:
 
 
 def _check(model: Model) -> None:
-    """Refuse what has no code here."""
-    require_any_order(model, do="take a masked diffusion model")
-    one, got, do = not model.process.schedule.per_token, "one for each (GenMD4)", "take another model"
-    require(one, "this model has no code", got=got, allowed="one schedule for all tokens", do=do)
-    running, allowed = model.window is not None, "running text"
-    require(running, "this model knows no running text", got="rows or pictures", allowed=allowed, do="take another")
+    """Fail if the model cannot compress text."""
+    require_any_order(model, do="use a masked diffusion model")
+    one, got, do = not model.process.schedule.per_token, "one for each token (GenMD4)", "use another model"
+    require(one, "this model cannot compress text", got=got, allowed="one schedule for all tokens", do=do)
+    running, what = model.window is not None, "this model is not one of running text"
+    require(running, what, got="rows or images", allowed="running text", do="use another model")
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """How many share a sum decides its order."""
+    """Set the number of threads, which decides the order of summation."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -191,20 +191,20 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def _fail_unlike(header: Header, model: Model) -> NoReturn:
-    what, here = "the text does not come out as it went in", f"torch {torch.__version__} on {_machine(model.device)}"
+    what, here = "the text differs from what was compressed", f"torch {torch.__version__} on {_machine(model.device)}"
     if here == header.place:
-        got = "a damaged file, or a processor that adds up in another order"
+        got = "a damaged file, or a processor that sums in another order"
         fail(
             what,
             got=got,
-            allowed="the file as it was written, where it was written",
-            do="get it again, or read it there",
+            allowed="the original file, where it was written",
+            do="get it again, or decompress it there",
         )
-    fail(what, got=here, allowed=f"{header.place!r}, where it was written", do="read it there")
+    fail(what, got=here, allowed=f"{header.place!r}, where it was written", do="decompress it there")
 
 
 def _digest(model: Model) -> str:
-    """Of all that the network has learned."""
+    """Digest of all that the model has learned."""
     found = hashlib.sha256()
     for name, value in sorted(model.method.state_dict().items()):
         found.update(name.encode())

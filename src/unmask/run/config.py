@@ -1,4 +1,4 @@
-"""Everything that decides what a run does, and a sensible choice for the data at hand."""
+"""The complete configuration of a run, and sensible defaults for given data."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, get_args
@@ -53,53 +53,53 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "700m": (36, 20, 1280),
     "1b": (30, 26, 1664),
 }
-"""Layers, heads and width of a transformer with about so many parameters besides its embeddings."""
+"""Layers, heads and width of a transformer with about this many parameters, not counting its embeddings."""
 
 _BLOCK = 16
-"""Tokens of a block of block diffusion."""
+"""Tokens per block in block diffusion."""
 
 IMAGE_SIZES: dict[str, tuple[int, int]] = {"1m": (3, 64), "3m": (5, 96), "10m": (11, 128), "30m": (32, 128)}
-"""Blocks on each side and width of a U-Net."""
+"""Blocks on each side of a U-Net, and its width."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides what a run does."""
+    """Complete configuration of a run."""
 
     data: str
-    """A folder of prepared data."""
+    """Folder of prepared data."""
     network: NetworkConfig
     method: MethodConfig = field(default_factory=MD4Config)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     length: int | None = None
     """Tokens per sequence of packed data; None: as prepared."""
     start: str | None = None
-    """A model whose weights training begins with; None: random ones."""
+    """Model whose weights training starts from; None: random weights."""
 
     def __post_init__(self) -> None:
         for part, known in ((self.network, get_args(NetworkConfig)), (self.method, tuple(METHODS.values()))):
             kind = type(part)
             require(
                 kind in known or ADDED.get(kind.__name__) is kind,
-                "a run could not be loaded again with this part",
+                "a run with this part could not be loaded again",
                 got=kind.__name__,
                 allowed=", ".join(k.__name__ for k in known),
-                do="add it with unmask.extend",
+                do="register it with unmask.extend",
             )
         for order, needed in (("causal", self.method.needs_causal), ("block", self.method.needs_blocks)):
             given = getattr(self.network, order, False)
             do = f"leave --{order} out, or choose another --method"
-            what = f"{method_name(self)} reads all of a row"
-            require(needed or not given, what, got=f"{order} {given}", allowed="no order", do=do)
+            what = f"{method_name(self)} does not support --{order}"
+            require(needed or not given, what, got=f"{order} {given}", allowed=f"no --{order}", do=do)
 
 
 def method_name(config: RunConfig) -> str:
-    """Under which its method is known."""
+    """The name of a run's method."""
     return next(name for name, kind in METHODS.items() if type(config.method) is kind)
 
 
 def default_config(data: str, size: str = "1m", method: str = "md4") -> RunConfig:
-    """A network that fits the data at hand, small enough for a laptop unless a larger size is named."""
+    """A run with a network that fits the data, small enough for a laptop unless a larger size is named."""
     manifest = Dataset(data).manifest
     pixels = len(manifest.shape) in (2, 3) and manifest.vocabulary_size == 256
     conditioning = Conditioning(classes=len(manifest.label_names))
@@ -118,7 +118,7 @@ def default_config(data: str, size: str = "1m", method: str = "md4") -> RunConfi
 
 
 def quick_training(**fields: Any) -> TrainingConfig:
-    """For little time: Muon, whose rate falls over the last 60 % of the steps."""
+    """Settings for short training: Muon, with a learning rate that falls over the last 60 % of the steps."""
     optimizer = OptimizerConfig("muon", rate=2e-3, muon_rate=1e-2)
     return TrainingConfig(optimizer=optimizer, rate=RateConfig(cooldown="linear", cooldown_share=0.6), **fields)
 
@@ -137,17 +137,17 @@ def with_method(config: RunConfig, method: str) -> RunConfig:
         return config
     chosen, seen = METHODS[method], config.network.conditioning
     causal, blocks = chosen.needs_causal, chosen.needs_blocks
-    time = chosen.needs_time or (seen.time and not (causal or blocks))  # what reads in order has no time to see
+    time = chosen.needs_time or (seen.time and not (causal or blocks))  # networks that read in order take no time
     network = replace(config.network, conditioning=replace(seen, time=time))
     if isinstance(network, TransformerConfig):
         network = replace(network, causal=causal, block=(network.block or _BLOCK) if blocks else 0)
     elif causal or blocks:
-        fail("only a transformer reads in order", got=type(network).__name__, allowed="a transformer", do="use md4")
+        fail("only a transformer can read in order", got=type(network).__name__, allowed="a transformer", do="use md4")
     return replace(config, method=chosen(), network=network)
 
 
 def adapted_to_data(config: RunConfig, data: str) -> RunConfig:
-    """The same recipe on other data: the vocabulary, the classes and the places are those of the data."""
+    """The same recipe on other data: vocabulary size, classes and positions are taken from the data."""
     manifest = Dataset(data).manifest
     network = replace(config.network, vocab_size=manifest.vocabulary_size)
     if network.conditioning.classes:

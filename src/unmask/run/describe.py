@@ -1,4 +1,4 @@
-"""A model in words: what it is, how large, what it knows, how it was trained, and which samplers fit it."""
+"""A readable description of a model: method, size, data, training, and the samplers that fit it."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -11,12 +11,12 @@ from .previews import is_picture
 from .weights import skeleton
 
 _SIZES = ("layers", "blocks", "heads", "width")
-"""What is always said of a network."""
+"""Fields of a network that are always shown."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What can be said of a model without its weights."""
+    """Description of a model, available without its weights."""
 
     method: str
     network: str
@@ -24,20 +24,20 @@ class Description:
     vocabulary: str
     vocabulary_size: int
     shape: tuple[int, ...]
-    """Of a row."""
+    """Shape of a row."""
     rows: str
     """What a row is."""
     classes: tuple[str, ...]
     data: str
     training: str
     sampler: str
-    """The one that is used unless another is named."""
+    """The default sampler."""
     samplers: tuple[str, ...]
-    """All that fit."""
+    """All samplers that fit."""
 
     @classmethod
     def of(cls, folder: ModelFolder) -> "Description":
-        """From the configuration and the documents beside it."""
+        """Read it from the configuration and the files beside it."""
         config, vocabulary, facts = folder.config, folder.vocabulary, folder.facts
         method = skeleton(config, folder.folder)
         schedule = method.estimator().process.schedule
@@ -60,13 +60,13 @@ class Description:
 
 
 def _last_name(path: str) -> str:
-    """The name of a folder, without where it lies."""
+    """The last component of a path."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return parts[-1] if parts else "data"
 
 
 def in_words(config: Any) -> str:
-    """The kind of a configuration, and what of it differs from the default: "MD4: schedule cosine"."""
+    """The kind of a configuration and the fields that differ from their defaults: "MD4: schedule cosine"."""
     kind = type(config).__name__.removesuffix("Config")
     said = ", ".join(_different(config))
     return f"{kind}: {said}" if said else kind
@@ -88,7 +88,7 @@ def _value(value: Any) -> str:
 def _rows(facts: Facts, picture: bool, fixed: bool) -> str:
     size = " × ".join(map(str, facts.shape))
     if picture:
-        return f"pictures of {size}"
+        return f"images of {size}"
     if not fixed:
         return f"running text, {size} tokens at a time"
     shorter = "at most " if facts.length_counts else ""

@@ -1,13 +1,13 @@
-"""The likelihood of a split, written down as it goes: a stopped evaluation goes on where it was.
+"""The likelihood of a split, saved as it is computed: an interrupted evaluation resumes where it stopped.
 
-RUN/evals/NAME/settings.json                  what decides the figures
-RUN/evals/NAME/part-000000000-000000064.npz   the scores of some sequences: the first, and the one after the last
+RUN/evals/NAME/settings.json                  the settings that determine the results
+RUN/evals/NAME/part-000000000-000000064.npz   scores of some sequences: the first, and the one after the last
 RUN/evals/NAME.json, .md, .png                the result
-RUN/evals/NAME-N-of-S.json, .md, .png         that of N of the split's S sequences only
+RUN/evals/NAME-N-of-S.json, .md, .png         the result for only N of the split's S sequences
 
-Sequences are scored in an order in which the first N lie evenly over the split, so that a figure of some stands for
-all, and more of them go on from there. Several ranks (`torchrun`) divide the parts among themselves; the folder of the
-run is theirs together.
+Sequences are scored in an order in which the first N are spread evenly over the split, so that a result for some of
+them represents all, and more can be added later. Several ranks (`torchrun`) divide the parts among themselves and
+share the run's folder.
 """
 
 import math
@@ -36,13 +36,13 @@ from .model import Model, loaded
 from .sampling import GRIDS
 
 _PART = 64
-"""Sequences of a part."""
+"""Sequences per part."""
 _PILOT = 32
-"""Sequences from which the number of draws is chosen."""
+"""Sequences from which the number of repeats is chosen."""
 _ROWS = 64
-"""Evaluations at once."""
+"""Evaluations per batch."""
 _FITTED = 48
-"""Training sequences that a control variate is fitted on."""
+"""Training sequences used to fit a control variate."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ class Evaluation:
     data: str | None = None
     """A folder of prepared data; None: the run's own."""
     sequences: int | None = None
-    """So many, spread evenly over the split; None: all."""
+    """Number of sequences, spread evenly over the split; None: all."""
     estimator: str = "exact-k"
     """exact-k, controlled or paper."""
     draws: int = 4
-    """Evaluations spread over the time axis together."""
+    """Evaluations in a group, spread over the time axis."""
     repeats: int = 4
-    """Independent groups of them."""
+    """Independent groups of draws."""
     target_error: float | None = None
-    """Bits per token: chooses the repeats."""
+    """Target Monte Carlo error in bits per token, which decides the repeats."""
     steps: int | None = None
-    """The bound of a sampler with so many steps; None: continuous time."""
+    """Measure the bound of a sampler with this many steps; None: continuous time."""
     grid: str = "uniform"
-    """Of its steps: uniform or cosine."""
+    """Grid of these steps: uniform or cosine."""
     average: bool = True
-    """The averaged weights, or the plain ones."""
+    """Use the averaged weights rather than the raw ones."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -85,24 +85,24 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of an evaluation."""
+    """The results of an evaluation."""
 
     name: str
     settings: dict[str, Any]
     scores: Scores
     per_token: Estimate
-    """Nats."""
+    """In nats."""
     per_unit: dict[str, Estimate]
-    """Nats per character and byte of text, per dimension of pictures and other numbers."""
+    """Nats per character and byte of text, per dimension of images and other numbers."""
     of: int
-    """How many sequences the split has."""
+    """Number of sequences in the split."""
 
     def bits(self) -> dict[str, Estimate]:
-        """Bits by unit."""
+        """Bits per unit, by the name of the unit."""
         return {unit: bits(figure) for unit, figure in {"token": self.per_token, **self.per_unit}.items()}
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The result as JSON."""
         value, low, high = perplexity(self.per_token)
         return {
             **self.settings,
@@ -117,11 +117,11 @@ class Result:
 
 
 Progress = Callable[[int, int], None]
-"""(sequences done, of so many)."""
+"""(sequences done, total)."""
 
 
 def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = None, world: World = ALONE) -> Result:
-    """The bound of a split under a run's model; finished parts are read, the others computed."""
+    """The bound of a split under a run's model; finished parts are read, the others are computed."""
     device = torch.device("cuda", world.local) if torch.cuda.is_available() else torch.device("cpu")
     run = run.pinned(world)
     model = loaded(run, average=wanted.average, device=device)
@@ -149,7 +149,7 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
 
 @dataclass(frozen=True)
 class _Kept:
-    """Scores in files of some sequences each, computed where they are not there yet."""
+    """Scores in files of some sequences each, computed where they are missing."""
 
     folder: Path
     model: Model
@@ -158,7 +158,7 @@ class _Kept:
     wanted: Evaluation
 
     def scores(self, rows: Indices, progress: Progress | None, world: World) -> Scores:
-        """Of these rows, in their order; every rank does its parts, and all have all of them."""
+        """Scores of these rows, in their order; every rank computes its own parts, and all ranks return all of them."""
         starts = range(0, len(rows), _PART)
         done = 0
         for start in starts[world.rank :: world.size]:
@@ -166,11 +166,11 @@ class _Kept:
                 done += len(part.nats)
                 if progress is not None:
                     progress(min(done * world.size, len(rows)), len(rows))
-        world.barrier()  # all parts are there when all ranks are here
+        world.barrier()  # all parts exist once all ranks are here
         return Scores.joined(part for start in starts for part in self._computed(rows, start))
 
     def _computed(self, rows: Indices, start: int) -> Iterator[Scores]:
-        """A part as it is kept, or batch by batch, and kept then."""
+        """A part read from its file, or computed batch by batch and then kept."""
         own = rows[start : start + _PART]
         path = self.folder / f"part-{start:09d}-{start + len(own):09d}.npz"
         if path.exists():
@@ -186,7 +186,7 @@ class _Kept:
 
 
 def _estimator(run: ModelFolder, model: Model, wanted: Evaluation) -> Estimator:
-    """By name; a control variate is fitted on sequences of the training split."""
+    """The estimator with this name; a control variate is fitted on sequences of the training split."""
 
     def fit(estimator: Estimator) -> Tensor:
         train = rows_of(dataset_of(run, None if run.own_data else wanted.data), model.facts, "train")
@@ -211,7 +211,7 @@ def split_of(run: ModelFolder, model: Model, wanted: Evaluation) -> Split:
     same, own = dataset.vocabulary == model.vocabulary, repr(model.vocabulary)
     require(
         same,
-        "the data has another vocabulary than the model",
+        "the data and the model have different vocabularies",
         got=repr(dataset.vocabulary),
         allowed=f"the model's own {own}" if repr(dataset.vocabulary) == own else own,
         do=f"prepare it with --vocabulary {run.folder}",
@@ -220,7 +220,7 @@ def split_of(run: ModelFolder, model: Model, wanted: Evaluation) -> Split:
 
 
 def dataset_of(run: ModelFolder, given: str | None) -> Dataset:
-    """The data that is given, or the run's own."""
+    """The given data, or the run's own."""
     folder = given or run.own_data
     do = "add --data DIR"
     allowed = "a folder of prepared data with the model's vocabulary"
@@ -229,20 +229,20 @@ def dataset_of(run: ModelFolder, given: str | None) -> Dataset:
 
 
 def rows_of(dataset: Dataset, facts: Facts, split: str) -> Split:
-    """A split as the model reads it: running text is cut to the length of its training."""
+    """A split as the model reads it: running text is cut to the training length."""
     found: Split = dataset.split(split, None if dataset.manifest.rows else facts.shape[0])
     return found
 
 
 def rows_wanted(split: Split, wanted: Evaluation, count: int | None) -> Indices:
-    """So many rows, far apart; None: all."""
+    """`count` rows, spread evenly; None: all."""
     what = f"the split {wanted.split} is empty"
-    require(len(split) > 0, what, got="no sequences", allowed="some", do="name another")
+    require(len(split) > 0, what, got="no sequences", allowed="at least one", do="name another split")
     return split.spread(count)
 
 
 def settings_of(run: ModelFolder, wanted: Evaluation, split: Split) -> dict[str, Any]:
-    """What decides the figures, apart from the number of sequences, and where the data was."""
+    """What determines the results (except the number of sequences), and where the data was."""
     settings = asdict(wanted) | {"content": split.identity, "checkpoint": run.identity, "rows": "spread"}
     for name in ("sequences", "target_error"):
         settings.pop(name)
@@ -250,12 +250,12 @@ def settings_of(run: ModelFolder, wanted: Evaluation, split: Split) -> dict[str,
 
 
 def decided_by(settings: dict[str, Any]) -> str:
-    """A name for figures: a path does not say what the data is, its content does."""
+    """A name for results: the data is identified by its content, not by its path."""
     return fingerprint({name: value for name, value in settings.items() if name != "data"})
 
 
 def of_some(name: str, count: int, of: int) -> str:
-    """The name of a result: that of a few must not replace that of all."""
+    """The name of a result: one for some sequences must not replace the one for all."""
     return name if count == of else f"{name}-{count}-of-{of}"
 
 
@@ -272,13 +272,13 @@ def _scores(model: Model, split: Split, estimator: Estimator, wanted: Evaluation
 
 
 def batches(model: Model, split: Split, rows: Indices, size: int) -> Iterator[Sequences]:
-    """Rows of a split where the model is, at most `size` at a time."""
+    """Rows of a split on the model's device, at most `size` at a time."""
     for start in range(0, len(rows), size):
         yield Sequences.read(split, rows[start : start + size], model.device, labels=model.network.classes > 0)
 
 
 def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Evaluation, rows: Indices) -> Evaluation:
-    """As many repeats as the target error takes, judged by a few sequences."""
+    """The evaluation with as many repeats as the target error needs, judged by a few sequences."""
     pilot = Scores.joined(_scores(model, split, estimator, wanted, rows[:_PILOT]))
     target = math.inf if wanted.target_error is None else wanted.target_error
     return replace(wanted, repeats=repeats_for(pilot, wanted.repeats, len(rows), target))
@@ -287,7 +287,7 @@ def _with_repeats(model: Model, split: Split, estimator: Estimator, wanted: Eval
 def _units(model: Model, split: Split, scores: Scores, rows: Indices) -> dict[str, NDArray[np.int64]]:
     """Characters and bytes of each sequence where the tokens are text, dimensions where they are numbers.
 
-    A character that is cut belongs to the sequence that holds its first byte, so that none counts twice.
+    A character that is cut counts for the sequence that holds its first byte, so that none counts twice.
     """
     if isinstance(model.vocabulary, Integers):
         return {"dimension": scores.tokens}
@@ -301,5 +301,5 @@ def _units(model: Model, split: Split, scores: Scores, rows: Indices) -> dict[st
 
 
 def _characters(text: bytes) -> int:
-    """Of UTF-8: the bytes that do not go on with a character, 0b10……."""
+    """The number of characters in UTF-8: bytes that are not continuation bytes (0b10……)."""
     return int((np.frombuffer(text, dtype=np.uint8) & 0xC0 != 0x80).sum())

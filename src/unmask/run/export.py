@@ -1,4 +1,4 @@
-"""A model on its own: a folder that needs nothing outside itself and is whole or absent."""
+"""Exporting a model: a self-contained folder that appears complete or not at all."""
 
 import json
 import shutil
@@ -27,9 +27,9 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 def export(
     source: ModelFolder, out: Path, *, average: bool = True, best: bool = False, dtype: str = "fp32", name: str = ""
 ) -> Exported:
-    """Write a model by itself; a folder that holds an export already is replaced. `name`: what its card calls it."""
+    """Write a model to a folder of its own, replacing an existing export. `name`: the model's name in its card."""
     if dtype not in DTYPES:
-        fail("unknown kind of number", got=dtype, allowed=", ".join(DTYPES), do="name one of them")
+        fail("unknown dtype", got=dtype, allowed=", ".join(DTYPES), do="name one of them")
     check_replaceable(out, FILES)
     model = loaded(source, average=average, best=best, device="cpu")
     about = _about(source, average, best) | {"dtype": dtype}
@@ -44,16 +44,16 @@ def export(
         write_json(partial / FACTS, asdict(model.facts))
         try:
             save_file(tensors, partial / WEIGHTS, metadata={ABOUT: json.dumps(about)})
-        except SafetensorError as error:  # hides the OSError beneath, a full disk mostly
+        except SafetensorError as error:  # hides the underlying OSError, usually a full disk
             raise OSError(f"{out} could not be written: {str(error).splitlines()[0]}") from None
-        shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # the library keeps its files to their owner
+        shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # the library makes its files private to their owner
         with atomic_write(partial / CARD, "w") as file:
             file.write(card(name or out.resolve().name, about, found))
     return Exported(out, out)
 
 
 def _about(source: ModelFolder, average: bool, best: bool) -> dict[str, str]:
-    """Where the weights come from and what was measured of them; what an export was told stays true of its copy."""
+    """Where the weights come from and what was measured with them; the record of an export also holds for its copy."""
     about, chosen = source.about() if isinstance(source, Exported) else {}, source.identity
     if isinstance(source, Run):
         about, chosen = _about_run(source, average, best), source.chosen(best).name
@@ -63,7 +63,7 @@ def _about(source: ModelFolder, average: bool, best: bool) -> dict[str, str]:
 
 
 def _about_run(run: Run, average: bool, best: bool) -> dict[str, str]:
-    """How far it was, and the last bound that training took."""
+    """How far training had come, and the last bound it measured."""
     step = int(run.chosen(best).name.removeprefix("step-"))
     history = History.of(run, step)
     about = {"weights": "averaged" if average else "plain", "step": str(step), "steps": str(history.steps)}

@@ -1,4 +1,4 @@
-"""Training that goes on from a model, on other data."""
+"""Fine-tuning: training that starts from a model, on other data."""
 
 from dataclasses import replace
 
@@ -16,11 +16,11 @@ _GENTLE = TrainingConfig(
     validate_every=100,
     save_every=100,
 )
-"""A few hundred small steps: the model knows most of it already."""
+"""A few hundred small steps: the model already knows most of what it needs."""
 
 
 def finetuning_config(model: str, data: str) -> RunConfig:
-    """A model's network, method and length on other data."""
+    """A run with the network, method and length of a model, on other data."""
     folder = find_model(model)
-    length = None if Dataset(data).manifest.rows else folder.facts.shape[0]  # rows have the length they have
+    length = None if Dataset(data).manifest.rows else folder.facts.shape[0]  # the length of rows is fixed
     return replace(folder.config, data=data, training=_GENTLE, start=model, length=length)

@@ -1,18 +1,18 @@
-"""What lies in a model's folder, and how it is opened: a run's, or an exported model's.
+"""Contents of a model's folder, and how to open it: the folder of a run, or of an exported model.
 
-config.json          everything that decided what the run did
+config.json          the configuration of the run
 vocabulary.json      symbols ↔ ids
-data.json            shape, classes and lengths of the data: what sampling needs of it
+data.json            shape, classes and lengths of the data, as needed for sampling
 
-A run has besides:
+A run also has:
 metrics.jsonl        one line per step
 samples/             previews
 checkpoints/         see training/checkpoint.py
 evals/               see run/evaluate.py
 
-An exported model has besides (see run/export.py):
+An exported model also has (see run/export.py):
 model.safetensors    its weights
-README.md            its card
+README.md            its model card
 """
 
 import json
@@ -45,27 +45,27 @@ WEIGHTS, CARD = "model.safetensors", "README.md"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model must know of its data, apart from the vocabulary."""
+    """What a model needs to know about its data, besides the vocabulary."""
 
     shape: tuple[int, ...]
-    """Of a row."""
+    """Shape of a row."""
     label_names: tuple[str, ...] = ()
     length_counts: tuple[int, ...] = ()
     """How many training rows have 0, 1, 2, … tokens; empty if all have the same number."""
     content: tuple[str, ...] = ()
-    """The identity of the prepared data; empty if it is not known."""
+    """The identity of the prepared data; empty if it is unknown."""
 
     def __post_init__(self) -> None:
         kinds = all(type(n) is int for n in (*self.shape, *self.length_counts))
         kinds = kinds and all(type(name) is str for name in (*self.label_names, *self.content))
         good = kinds and bool(self.shape) and min(self.shape) >= 1 and min(self.length_counts, default=0) >= 0
-        good = good and math.prod(self.shape) <= MOST_TOKENS  # what a stranger's file asks for must fit in memory
+        good = good and math.prod(self.shape) <= MOST_TOKENS  # what an untrusted file asks for must fit in memory
         allowed = f"lengths >= 1, at most {MOST_TOKENS:,} tokens"
         require(good, "the shape of a row is wrong", got=self.shape, allowed=allowed, do="get the file again")
 
     @classmethod
     def of(cls, dataset: Dataset, length: int | None) -> "Facts":
-        """As prepared, or with packed text cut to another length."""
+        """Facts of the data as prepared, or of packed text cut to another length."""
         train = dataset.split("train", length)
         counts = tuple(int(c) for c in np.bincount(train.lengths)) if train.padded else ()
         return cls(tuple(train.shape), tuple(dataset.manifest.label_names), counts, (dataset.identity,))
@@ -80,28 +80,28 @@ class ModelFolder(ABC):
     @property
     @abstractmethod
     def identity(self) -> str | None:
-        """Which weights these are; None if there are none yet."""
+        """Identifies the weights; None if there are none yet."""
 
     @abstractmethod
     def pinned(self, world: World = ALONE) -> "ModelFolder":
-        """The same with the weights of now, whatever is trained later; several ranks take those that the first finds.
+        """The same folder fixed to its current weights, whatever is trained later; all ranks use the first rank's.
 
-        What is measured of a model is loaded and named by one of these.
+        Evaluations load the model, and name their results, through one of these.
         """
 
     @property
     @abstractmethod
     def results(self) -> Path:
-        """Where what is measured of the model is written."""
+        """Where results of evaluations are written."""
 
     @property
     @abstractmethod
     def own_data(self) -> str | None:
-        """The folder of the data it was trained on, if it is known."""
+        """The folder of the data the model was trained on, if known."""
 
     @abstractmethod
     def weights(self, average: bool, best: bool) -> Tensors:
-        """The averaged weights or the plain ones, of the newest checkpoint or the best."""
+        """The averaged or the raw weights, of the newest or the best checkpoint."""
 
     @property
     def config(self) -> RunConfig:
@@ -112,7 +112,7 @@ class ModelFolder(ABC):
             config: RunConfig = from_json(RunConfig, document)
         except (AttributeError, KeyError, TypeError) as error:
             fail(damaged, got=error, allowed=allowed, do=do)
-        except ValueError as error:  # says what is wrong with it: a number out of range, a part that is not ours
+        except ValueError as error:  # its message is specific: a number out of range, an unknown part
             raise ValueError(f"{self.folder / CONFIG}: {error}") from None
         return config
 
@@ -126,12 +126,12 @@ class ModelFolder(ABC):
         try:
             return Facts(**{name: tuple(value) for name, value in document.items()})
         except (AttributeError, TypeError, ValueError) as error:
-            fail(f"{self.folder / FACTS} is damaged", got=error, allowed="facts of data", do="get the file again")
+            fail(f"{self.folder / FACTS} is damaged", got=error, allowed="facts of the data", do="get the file again")
 
     def _file(self, name: str) -> Path:
-        """A file of the folder."""
+        """The path of a file in the folder, which must exist."""
         path = self.folder / name
-        do = "repeat the command that made the folder; for a run that is unmask train, which goes on"
+        do = "repeat the command that made the folder (for a run: unmask train, which resumes)"
         require(path.is_file(), f"{self.folder} is incomplete", got=f"no {name}", allowed="all of its files", do=do)
         return path
 
@@ -144,11 +144,11 @@ class Run(ModelFolder):
     """A folder made by training."""
 
     at: str | None = None
-    """The name of the checkpoint that is meant; None: the newest or the best, as is asked."""
+    """Name of the checkpoint to use; None: the newest or the best, as requested."""
 
     @classmethod
     def open(cls, folder: Path | str) -> "Run":
-        """An existing run."""
+        """Open an existing run."""
         run = cls(Path(folder))
         if not (run.folder / CONFIG).exists():
             fail(
@@ -161,7 +161,7 @@ class Run(ModelFolder):
 
     @classmethod
     def start(cls, folder: Path, config: RunConfig) -> "Run":
-        """Begin a run in a new folder, or find that the folder holds the same run, whose data may have been moved."""
+        """Start a run in a new folder, or reopen the same run, whose data may have been moved."""
         dataset = Dataset(config.data)
         there = cls(folder)
         same_data = (folder / CONFIG).exists() and there._trained_on(config.data)
@@ -176,9 +176,9 @@ class Run(ModelFolder):
         if not (folder / FACTS).exists():
             write_json(folder / FACTS, asdict(facts))
         run = cls(folder)
-        same, do = run.vocabulary == vocabulary and run.facts == facts, "prepare them again, or choose another folder"
-        got, allowed = f"others in {config.data}", "those it began with"
-        require(same, f"{folder} was begun with other data", got=got, allowed=allowed, do=do)
+        same, do = run.vocabulary == vocabulary and run.facts == facts, "restore that data, or choose another folder"
+        got, allowed = f"other data in {config.data}", "the data it was started with"
+        require(same, f"{folder} was started with other data", got=got, allowed=allowed, do=do)
         return run
 
     @property
@@ -187,7 +187,7 @@ class Run(ModelFolder):
 
     @property
     def identity(self) -> str | None:
-        """The name of the checkpoint that is meant, or of the newest, if there is one."""
+        """The name of the pinned checkpoint, or of the newest, if there is one."""
         if self.at is not None:
             return self.at
         path = checkpoint.newest(self.checkpoints)
@@ -203,9 +203,9 @@ class Run(ModelFolder):
 
     @property
     def own_data(self) -> str:
-        """By the path that training was given; from elsewhere, by that path from a folder above the run.
+        """The path given to training, or that path relative to a folder above the run.
 
-        What is there must be what it was trained on. If that is nowhere, it is the path, whatever it holds now.
+        The folder must hold the data the run was trained on. If none does, the given path is returned regardless.
         """
         named = Path(self.config.data)
         places = (named, *(above / named for above in self.folder.resolve().parents))
@@ -214,7 +214,7 @@ class Run(ModelFolder):
     def _trained_on(self, folder: Path | str) -> bool:
         try:
             return Dataset(folder).identity in self.facts.content
-        except (ValueError, OSError):  # none there, or damaged
+        except (ValueError, OSError):  # missing, or damaged
             return False
 
     def weights(self, average: bool = True, best: bool = False) -> Tensors:
@@ -223,7 +223,7 @@ class Run(ModelFolder):
             return checkpoint.load_weights(path, average)
 
     def chosen(self, best: bool = False) -> Path:
-        """The checkpoint that is meant; else the newest, or the best."""
+        """The path of the pinned checkpoint; else of the newest, or the best."""
         if self.at is not None:
             return self.checkpoints / self.at
         path = checkpoint.best(self.checkpoints) if best else checkpoint.newest(self.checkpoints)
@@ -233,12 +233,12 @@ class Run(ModelFolder):
         fail(f"{self.folder} has no checkpoint yet", got="none", allowed="at least one", do="train first")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What was logged, a dict per step; a line that is only half there, the last while training goes on, is not."""
+        """The logged metrics, a dict per step; incomplete lines (the last one, during training) are skipped."""
         return [found for _, found in logged(self.folder / METRICS)]
 
 
 def logged(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines of metrics.jsonl that are ours and whole, and what they hold."""
+    """The valid and complete lines of metrics.jsonl, and what they hold."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
             found = json.loads(line)
@@ -250,19 +250,19 @@ def logged(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Exported(ModelFolder):
-    """A folder made by `unmask export`: it needs nothing outside itself, and must not reach there."""
+    """A folder made by `unmask export`: self-contained, and not allowed to refer to anything outside itself."""
 
     root: Path
-    """Links must stay in here: the folder itself, or, fetched from the hub, the folder of its cache."""
+    """Links must stay inside it: the folder itself, or, for a model from the hub, its cache folder."""
     below: Path = Path("results")
-    """Where figures about it are kept, in a folder of its name: an exported model stays as it is."""
+    """Where results are kept, in a folder with the model's name: an exported model is never modified."""
 
     @property
     def identity(self) -> str:
         return f"sha256-{digest(self._file(WEIGHTS))[:16]}"
 
     def pinned(self, world: World = ALONE) -> "Exported":
-        """Nobody trains it."""
+        """Itself: an exported model does not change."""
         del world
         return self
 
@@ -279,23 +279,23 @@ class Exported(ModelFolder):
         config = super().config
         named = config.data
         good = isinstance(named, str) and Path(named).name == named and named not in ("", ".", "..")
-        allowed = "the name of its data, no path"
+        allowed = "the name of its data, without a path"
         require(good, f"{self.folder / CONFIG} names a path", got=named, allowed=allowed, do="export the model again")
         return config
 
     def weights(self, average: bool = True, best: bool = False) -> Tensors:
-        what = "the best checkpoint" if best else "the plain weights"
-        do = "leave that out, or choose them when exporting the run"
-        require(average and not best, "an exported model has one set of weights", got=what, allowed="it", do=do)
+        what = "the best checkpoint" if best else "the raw weights"
+        allowed, do = "the exported weights", "leave the option out, or choose the weights when exporting the run"
+        require(average and not best, "an exported model has one set of weights", got=what, allowed=allowed, do=do)
         return weights.read(self._file(WEIGHTS))
 
     def about(self) -> dict[str, str]:
-        """What the export wrote down beside the weights."""
+        """What the export recorded beside the weights."""
         return weights.about(self._file(WEIGHTS))
 
     def _file(self, name: str) -> Path:
-        """A file of the folder, which does not lead out of it."""
+        """The path of a file in the folder, which must not lead outside."""
         path = self.folder / name
         inside = path.resolve().is_relative_to(self.root.resolve())
-        require(inside, f"{path} leads out of its folder", got="a link", allowed="a file", do="get the model again")
+        require(inside, f"{path} leads outside its folder", got="a link", allowed="a file", do="get the model again")
         return path

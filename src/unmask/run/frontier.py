@@ -1,6 +1,6 @@
-"""Quality against network calls: samplers × steps × temperatures, judged alike, real data beside them.
+"""Sample quality against network calls: samplers × steps × temperatures, judged alike, with real data beside them.
 
-FOLDER/points/*.json    one point each; a stopped run goes on where it was
+FOLDER/points/*.json    one point each; an interrupted run resumes where it stopped
 FOLDER/frontier.json, .md, .png
 """
 
@@ -30,25 +30,25 @@ DATA = "real data"
 ALL = "all"
 """Every sampler that fits the model."""
 _ROWS = 64
-"""Samples that a model judges at once."""
+"""Samples per batch when a model judges them."""
 
 
 @dataclass(frozen=True)
 class Frontier:
-    """What to try."""
+    """Which settings to try."""
 
     samplers: tuple[str, ...] = ("ancestral",)
-    """Names, with options if you like (first-hitting:tokens_per_call=4), or all."""
+    """Names, optionally with options (first-hitting:tokens_per_call=4), or all."""
     steps: tuple[int, ...] = (8, 16, 32, 64, 128)
     temperatures: tuple[float, ...] = (1.0,)
     count: int = 64
-    """Samples of each."""
+    """Samples for each setting."""
     seed: int = 0
     batch_size: int = 64
 
     def __post_init__(self) -> None:
         for name in ("samplers", "steps", "temperatures"):
-            require(bool(getattr(self, name)), f"no {name}", got="none", allowed="at least one", do="name some")
+            require(bool(getattr(self, name)), f"no {name}", got="none", allowed="at least one", do="name one")
         require(self.count >= 2, "too few samples", got=self.count, allowed=">= 2", do="use 64")
         for spec in self.samplers:
             if spec != ALL:
@@ -73,7 +73,7 @@ def _named(spec: str) -> tuple[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Point:
-    """One way to sample, and what came of it."""
+    """A sampling setting and its results."""
 
     sampler: str
     steps: int | None
@@ -85,11 +85,11 @@ class Point:
     seconds: float
     values: dict[str, Value]
     options: dict[str, Any] = field(default_factory=dict)
-    """Of the sampler, where they are not its defaults."""
+    """Options of the sampler that are not its defaults."""
 
     @property
     def title(self) -> str:
-        """In words."""
+        """The setting in words."""
         if self.sampler == DATA:
             return DATA
         options = "".join(f", {name} {value:g}" for name, value in self.options.items())
@@ -106,7 +106,7 @@ def frontier(
     about: dict[str, Any],
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Point]:
-    """The points, the real data first. about: what else decides the figures (checkpoint, judge); kept with them."""
+    """The points, real data first. about: what else determines the results (checkpoint, judge); stored with them."""
     settings = list(wanted.settings(model))
     points = [_real(data, metrics)]
     for number, sampling in enumerate(settings):
@@ -147,7 +147,7 @@ def _point(
 
 
 def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
-    """Rows with their texts, up to the end of text where rows differ in length."""
+    """Rows with their texts, cut at the end of text where rows differ in length."""
     end = model.vocabulary.eos_id if model.facts.length_counts else None
     cut = [row if end is None else row[: int((row == end).argmax())] if (row == end).any() else row for row in rows]
     if len(model.facts.shape) > 1:
@@ -156,11 +156,11 @@ def samples_of(model: Model, rows: Sequence[np.ndarray[Any, Any]]) -> Samples:
 
 
 def under_model(judge: Model, vocabulary: Vocabulary) -> SampleMetric:
-    """Perplexity per token under an exact model of ours with the same tokens: an autoregressive one."""
+    """Perplexity per token under an autoregressive model of ours with the same tokens, whose likelihood is exact."""
     estimator, allowed = judge.estimator(), "an autoregressive model (unmask train --method ar)"
     require(
         estimator.exact,
-        "this judge only bounds likelihoods",
+        "this judge only bounds the likelihood",
         got=judge.method.family.name,
         allowed=allowed,
         do="train one",
@@ -168,7 +168,7 @@ def under_model(judge: Model, vocabulary: Vocabulary) -> SampleMetric:
     same = judge.vocabulary.to_json() == vocabulary.to_json()
     require(
         same,
-        "the judge has another vocabulary",
+        "the judge has a different vocabulary",
         got=repr(judge.vocabulary),
         allowed="the model's",
         do="train one on its data",
@@ -197,7 +197,7 @@ def _write(folder: Path, wanted: Frontier, points: Sequence[Point], about: dict[
 
 
 def format_value(value: Value | None) -> str:
-    """With its interval."""
+    """A value with its interval, as text."""
     if value is None:
         return ""
     interval = "" if value.low is None else f" ({value.low:.4g}–{value.high:.4g})"
@@ -215,7 +215,7 @@ def markdown(points: Sequence[Point]) -> str:
 
 
 def plot_points(points: Sequence[Point], path: Path) -> None:
-    """Every value against network calls, one line per sampler and temperature, real data as a level."""
+    """Plot every value against network calls, one line per sampler and temperature, real data as a dashed line."""
     extra("matplotlib", "plot", "drawing the frontier")
     from matplotlib.figure import Figure
 

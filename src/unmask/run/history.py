@@ -1,4 +1,4 @@
-"""What a run has come to: how far it is, its last held-out bound, and what was measured of it."""
+"""The state of a run: its progress, its last held-out bound, and its evaluations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class History:
-    """How far a run is."""
+    """The progress of a run."""
 
     step: int
     """Steps done."""
@@ -24,11 +24,11 @@ class History:
     """Mean training loss of the last steps, bits per token."""
     held_out: Bits | None
     held_out_step: int | None
-    """When that bound was taken."""
+    """The step at which that bound was measured."""
 
     @classmethod
     def of(cls, run: Run, until: int | None = None) -> "History":
-        """As logged, up to a step."""
+        """Read it from the logged metrics, up to a step."""
         lines = [line for line in run.metrics() if until is None or line["step"] <= until]
         taken = [line for line in lines if "validation" in line]
         losses = [line["loss"] for line in lines[-_LAST:]]
@@ -47,7 +47,7 @@ _LAST = 50
 
 @dataclass(frozen=True)
 class Measured:
-    """A result, and which weights it is of."""
+    """A result, and the weights it was measured with."""
 
     line: str
     checkpoint: str | None
@@ -55,7 +55,7 @@ class Measured:
 
 
 def evaluations(model: ModelFolder) -> list[Measured]:
-    """The results that are kept of a model."""
+    """The stored results for a model."""
     return [_measured(path) for path in sorted((model.results / EVALS).glob("*.json"))]
 
 
@@ -68,7 +68,7 @@ def _measured(path: Path) -> Measured:
 def _line(path: Path, document: Document) -> str:
     try:
         return next(sentence for key, sentence in SENTENCES.items() if key in document)(document)
-    except (StopIteration, KeyError, TypeError, ValueError):  # of another version, or changed by hand
+    except (StopIteration, KeyError, TypeError, ValueError):  # written by another version, or edited by hand
         return f"{path.name}: a result of another kind"
 
 
@@ -96,8 +96,8 @@ def _likelihood(document: Document) -> str:
 
 
 def _some(document: Document, what: str) -> str:
-    """How many were measured, where it was not all of them."""
-    count, of = document[what], document.get("of")  # of another version: it does not say
+    """How many were measured, if not all of them."""
+    count, of = document[what], document.get("of")  # missing if another version wrote it
     return "" if of in (None, count) else f", {count:,} of {of:,} {what}"
 
 
@@ -112,9 +112,9 @@ SENTENCES: dict[str, Callable[[Document], str]] = {
     "protocol": _zero_shot,
     "bits_per_token": _likelihood,
 }
-"""By a key that only this kind of result has; the first one counts."""
+"""By a key that only this kind of result has; the first match counts."""
 
 
 def checkpoints(run: Run) -> list[str]:
-    """The names of the checkpoints that are kept, the oldest first."""
+    """The names of the stored checkpoints, oldest first."""
     return [checkpoint.name_of(step) for step in checkpoint.steps_in(run.checkpoints)]

@@ -1,4 +1,4 @@
-"""Places that models are pushed to and fetched from: the Hugging Face hub, or a folder."""
+"""Where models are pushed to and fetched from: the Hugging Face hub, or a folder."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported
 
 PREFIX, LOCAL = "hub:", "file:"
 FILES = (CONFIG, VOCABULARY, FACTS, WEIGHTS, CARD)
-"""All that an exported model consists of."""
+"""All files of an exported model."""
 
 
 class Place(Protocol):
@@ -22,18 +22,18 @@ class Place(Protocol):
 
     @property
     def name(self) -> str:
-        """What the model is called there, for its card."""
+        """The name of the model there, for its card."""
 
     def check(self, *, private: bool) -> None:
-        """Fail if a model cannot be put there, as far as that can be seen before there is one."""
+        """Fail if a model cannot be pushed there, as far as this can be checked beforehand."""
 
     def push(self, folder: Path, *, private: bool, message: str) -> str:
-        """Put the files of an exported model there; returns where they are now."""
+        """Push the files of an exported model; returns where they are now."""
 
 
 @dataclass(frozen=True)
 class FolderPlace:
-    """A folder of this machine, or of a file system that it sees."""
+    """A folder on this machine, or on a mounted file system."""
 
     path: Path
 
@@ -58,7 +58,7 @@ class FolderPlace:
 
 @dataclass(frozen=True)
 class HubPlace:
-    """A model repository of the Hugging Face hub; the token is that of huggingface_hub (HF_TOKEN, or hf auth login)."""
+    """A model repository on the Hugging Face hub, with the token of huggingface_hub (HF_TOKEN, or hf auth login)."""
 
     repo: str
 
@@ -67,7 +67,7 @@ class HubPlace:
         return f"{PREFIX}{self.repo}"
 
     def check(self, *, private: bool) -> None:
-        del private  # the hub knows both
+        del private  # the hub supports both
         extra("huggingface_hub", "hub", "pushing a model")
 
     def push(self, folder: Path, *, private: bool, message: str) -> str:
@@ -80,7 +80,7 @@ class HubPlace:
 
 
 def place(target: str) -> Place:
-    """By how it is written: file:PATH or a path that begins with . or / is a folder, OWNER/NAME a repository."""
+    """Parse a target: file:PATH or a path that begins with ., / or ~ is a folder, OWNER/NAME a repository."""
     if target.startswith(LOCAL):
         return FolderPlace(Path(target.removeprefix(LOCAL)))
     if target.startswith((".", "/", "~")):
@@ -92,7 +92,7 @@ def place(target: str) -> Place:
 
 
 def fetched(repo: str) -> Exported:
-    """A model of the hub, OWNER/NAME or OWNER/NAME@REVISION, in the cache of huggingface_hub."""
+    """Fetch a model from the hub, OWNER/NAME or OWNER/NAME@REVISION, into the cache of huggingface_hub."""
     library = extra("huggingface_hub", "hub", "fetching a model")
     name, _, revision = repo.partition("@")
     with _plainly(name):
@@ -101,36 +101,36 @@ def fetched(repo: str) -> Exported:
     missing = [file for file in FILES if file != CARD and not (folder / file).exists()]
     if missing:
         allowed = "a model pushed by unmask push"
-        fail(f"{PREFIX}{repo} is not a model of unmask", got=f"no {missing[0]}", allowed=allowed, do="check the name")
+        fail(f"{PREFIX}{repo} is not an unmask model", got=f"no {missing[0]}", allowed=allowed, do="check the name")
     return Exported(folder, folder.parent.parent)
 
 
 def _check_name(repo: str) -> None:
     extra("huggingface_hub.utils", "hub", "the hub").validate_repo_id(repo)
     if repo.count("/") != 1:
-        fail("this is no name of a repository", got=repo, allowed="OWNER/NAME", do="name both")
+        fail("this is not a repository name", got=repo, allowed="OWNER/NAME", do="give both")
 
 
 @contextmanager
 def _plainly(repo: str) -> Iterator[None]:
-    """What the hub and the way there may object, each in one line."""
+    """Report errors of the hub and of the connection in one line each."""
     errors: Any = extra("huggingface_hub.errors", "hub", "the hub")
     if not sys.stderr.isatty():
         extra("huggingface_hub.utils", "hub", "the hub").disable_progress_bars()
     try:
         yield
     except errors.HFValidationError:
-        fail("this is no name of a repository", got=repo, allowed="OWNER/NAME", do="use letters, digits, -, _ and .")
+        fail("this is not a repository name", got=repo, allowed="OWNER/NAME", do="use letters, digits, -, _ and .")
     except (errors.LocalTokenNotFoundError, errors.GatedRepoError) as error:
-        fail("the hub wants a token", got=_said(error), allowed="HF_TOKEN, or hf auth login", do="set one")
+        fail("the hub requires a token", got=_said(error), allowed="HF_TOKEN, or hf auth login", do="set one")
     except errors.RepositoryNotFoundError as error:
         do = "check the name; a private one needs HF_TOKEN"
         fail(f"{repo} is not on the hub", got=_said(error), allowed="a repository you can see", do=do)
     except errors.RevisionNotFoundError as error:
         fail(f"{repo} has no such revision", got=_said(error), allowed="a branch, tag or commit", do="check its name")
     except errors.HfHubHTTPError as error:
-        do = "set HF_TOKEN to a token that may write" if _status(error) in (401, 403) else "try again later"
-        fail("the hub said no", got=_said(error), allowed="a repository you may use", do=do)
+        do = "set HF_TOKEN to a token with write access" if _status(error) in (401, 403) else "try again later"
+        fail("the hub refused the request", got=_said(error), allowed="a repository you may use", do=do)
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, errors.HTTPError, ConnectionError) as error:
         do = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE"
         fail("the hub cannot be reached", got=_said(error), allowed="a connection, or a cached model", do=do)

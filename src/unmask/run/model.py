@@ -51,11 +51,11 @@ class Model:
         return self.method.estimator().process
 
     def sampler(self, sampling: Sampling) -> str:
-        """The name of the sampler that is meant."""
+        """The name of the sampler to use."""
         return sampling.sampler or self.method.family.sampler
 
     def estimator(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
-        """What bounds the likelihood of this model (`evaluation.estimator_for`)."""
+        """The estimator that bounds the likelihood of this model (`evaluation.estimator_for`)."""
         return self.method.bound(name, steps, fit)
 
     @property
@@ -65,18 +65,18 @@ class Model:
     # ------------------------------------------------------------------------------------------- samples
 
     def sample(self, count: int, *, length: int | None = None, **how: Any) -> list[str]:
-        """Samples as text; `how` are the fields of `Sampling`."""
+        """Draw samples as text; `how` takes the fields of `Sampling`."""
         found = self.sample_tokens(count, length=length, **how)
         return texts(found.tokens.cpu(), self.vocabulary)
 
     def sample_tokens(self, count: int, *, length: int | None = None, **how: Any) -> Sampled:
-        """Samples [count, *shape], and the network calls that each took."""
+        """Draw samples [count, *shape], with the number of network calls that each took."""
         sampling = Sampling(**how)
         x = self.blank(count, sampling.seed, length=length)
         return self.fill(x, sampling)
 
     def infill(self, prompts: str | Sequence[str], **how: Any) -> list[str]:
-        """Prompts with their gaps (`____`, `[MASK:5]`) filled in."""
+        """Fill in the gaps (`____`, `[MASK:5]`) of prompts."""
         many = [prompts] if isinstance(prompts, str) else list(prompts)
         rows = [self.prompt(text) for text in many]
         filled = self.fill_prompts(rows, Sampling(**how))
@@ -85,7 +85,7 @@ class Model:
     def log_likelihood(
         self, given: Sequence[str], *, draws: int = 16, repeats: int = 4, seed: int = 0
     ) -> list[tuple[float, float]]:
-        """A lower bound of log p of each text in nats, and its standard error; each at its own length."""
+        """A lower bound on log p of each text in nats, and its standard error; each text at its own length."""
         rows = [torch.from_numpy(self.vocabulary.encode(text).astype(np.int64)) for text in given]
         estimator = self.estimator()
         found: dict[int, tuple[float, float]] = {}
@@ -105,7 +105,7 @@ class Model:
         return [found[i] for i in range(len(rows))]
 
     def fill_prompts(self, rows: Sequence[Tensor], sampling: Sampling) -> list[np.ndarray[Any, Any]]:
-        """Rows of any lengths, those of the same length together; row i draws from stream i."""
+        """Fill rows of any lengths, batching those of equal length; row i draws from stream i."""
         result: dict[int, np.ndarray[Any, Any]] = {}
         for index in together(rows, sampling.batch_size):
             found = self.fill(torch.stack([rows[i] for i in index]), sampling, torch.tensor(index))
@@ -113,7 +113,7 @@ class Model:
         return [result[i] for i in range(len(rows))]
 
     def fill(self, x: Tensor, sampling: Sampling, index: Tensor | None = None, labels: Tensor | None = None) -> Sampled:
-        """Fill the masked positions of x [B, ...], some rows at a time; `labels`: a class for each row."""
+        """Fill the masked positions of x [B, ...], batch by batch; `labels`: a class for each row."""
         index = torch.arange(len(x)) if index is None else index
         tokens, calls = [], 0.0
         for start in range(0, len(x), sampling.batch_size):
@@ -134,10 +134,10 @@ class Model:
         halves: Halves | None = None,
         labels: Tensor | None = None,
     ) -> Iterator[Frame]:
-        """The trajectory that fills the masked positions of x [B, ...]; `index`: which samples these are.
+        """The trajectory that fills the masked positions of x [B, ...]; `index`: the numbers of these samples.
 
-        halves: another way through the network, such as one that several trajectories share.
-        labels: a class for each row [B], instead of the one of `sampling` for all.
+        halves: another way to call the network, such as one that several trajectories share.
+        labels: a class for each row [B], instead of the class of `sampling` for all rows.
         """
         x = x.to(self.device)
         self._check_given(x)
@@ -163,7 +163,7 @@ class Model:
         )
 
     def _mixed(self, frames: Iterator[Frame]) -> Iterator[Frame]:
-        """The frames, made in bfloat16 on a GPU; what the reader does in between stays as it is."""
+        """The frames, computed in bfloat16 on a GPU; what the caller does in between is unaffected."""
         while True:
             with mixed(self.device):
                 frame = next(frames, None)
@@ -175,30 +175,30 @@ class Model:
 
     @property
     def rows(self) -> bool:
-        """Whether the model knows rows of a fixed shape (pictures, molecules) and not running text of any length."""
+        """Whether the model handles rows of a fixed shape (images, molecules) rather than text of any length."""
         return self.network.fixed_shape
 
     @property
     def window(self) -> int | None:
-        """The longest running text that the network has seen at once; None for rows and pictures."""
+        """The longest running text that the network has seen at once; None for rows and images."""
         return None if self.rows or len(self.facts.shape) > 1 else self.facts.shape[0]
 
     def blank(
         self, count: int, seed: int, *, length: int | None = None, least: int | None = None, most: int | None = None
     ) -> Tensor:
-        """All masked, [count, *shape].
+        """Fully masked rows [count, *shape].
 
-        length: of running text, also beyond that of training. Rows that differ in length draw theirs from the data's,
-        between `least` and `most` if these are given.
+        length: the length of running text, which may exceed that of training. Where rows differ in length, lengths are
+        drawn from those of the data, between `least` and `most` if given.
         """
-        require(count >= 1, "the number of samples is not positive", got=count, allowed=">= 1", do="ask for one")
+        require(count >= 1, "the number of samples is not positive", got=count, allowed=">= 1", do="raise it")
         shape = self.facts.shape
         if length is not None:
             good, allowed = 1 <= length <= MOST_TOKENS, f"1..{MOST_TOKENS:,}"
             require(good, "the length is out of range", got=length, allowed=allowed, do="ask for another")
             require(
                 not self.rows,
-                "this model has no free length",
+                "the length cannot be chosen for this model",
                 got=length,
                 allowed=f"rows of {'×'.join(map(str, shape))}",
                 do="leave the length out",
@@ -223,13 +223,13 @@ class Model:
         lengths = torch.arange(len(counts)).repeat_interleave(counts)
         kept = lengths[(lengths >= low) & (lengths <= high)]
         known = f"{int(lengths.min())}..{int(lengths.max())}"
-        require(len(kept) > 0, "no row is so long", got=f"{low}..{high}", allowed=known, do="widen the range")
+        require(len(kept) > 0, "no row has such a length", got=f"{low}..{high}", allowed=known, do="widen the range")
         return kept
 
     def prompt(self, text: str) -> Tensor:
-        """The tokens of a text with gaps, masked there; rows are completed by what follows their end."""
-        flat, do = len(self.facts.shape) == 1, "name an --image and a --mask"
-        require(flat, "this model draws pictures", got="a text", allowed="a picture with a masked part", do=do)
+        """The tokens of a text with its gaps masked; rows are padded with what follows their end."""
+        flat, do = len(self.facts.shape) == 1, "pass --image and --mask"
+        require(flat, "this model generates images", got="a text", allowed="an image with a masked part", do=do)
         found: Prompt = parse(text, self.vocabulary)
         row = torch.from_numpy(found.masked(self.process.mask_id))
         longest = self.facts.shape[0]
@@ -246,10 +246,10 @@ class Model:
         return torch.cat([row, fill])
 
     def whole_rows(self, x_0: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Texts [B, n] as the network knows them, and which tokens are theirs: rows that have ended are filled up."""
+        """Texts [B, n] in the shape the network expects, and which tokens belong to them: short rows are padded."""
         shape, size = self.facts.shape, x_0.shape[1]
         least = shape[0] if self.rows and self._end is None else 1
-        allowed = f"{least}..{shape[0]} tokens" if len(shape) == 1 else "pictures"
+        allowed = f"{least}..{shape[0]} tokens" if len(shape) == 1 else "images"
         good = len(shape) == 1 and least <= size <= shape[0]
         require(good, "the text does not fit the model", got=f"{size} tokens", allowed=allowed, do="score a part of it")
         if self._end is None:
@@ -258,7 +258,7 @@ class Model:
         return tokens, (torch.arange(shape[0], device=self.device) < size).expand(len(x_0), -1)
 
     def labels(self, label: int | None, count: int) -> Tensor | None:
-        """The same class for so many samples, where one is asked for."""
+        """The same class for `count` samples, if one is given."""
         if label is None:
             return None
         self._check_class(label)
@@ -268,7 +268,7 @@ class Model:
         for label in labels.tolist():
             self._check_class(label)
         fits = labels.shape == (count,)
-        require(fits, "there is not a class for each row", got=len(labels), allowed=f"{count}", do="name as many")
+        require(fits, "there must be a class for each row", got=len(labels), allowed=f"{count}", do="name as many")
         return labels.to(self.device)
 
     def _check_class(self, label: int) -> None:
@@ -283,32 +283,32 @@ class Model:
 
     @property
     def _end(self) -> int | None:
-        """What stands after the end of a row; None if all rows have the same length."""
+        """The token after the end of a row; None if all rows have the same length."""
         return self.vocabulary.fill_id if self.facts.length_counts else None
 
     def _given(self, x: Tensor) -> Tensor:
-        """What is not to be filled: the tokens of a prompt, without what only says that a row has ended."""
+        """Which positions are not to be filled: the tokens of a prompt, without the padding after the end of a row."""
         return (x != self.process.mask_id) & ~ended(x, self._end)
 
     def _check_given(self, x: Tensor) -> None:
-        """Whether a prompt means to the network what it says.
+        """Fail if the network would misread a prompt.
 
-        Where tokens have exponents, what is still hidden has lost a race so far, and a network without time takes
-        every visible token for one that has won it. Given ones have not: it would find hardly a token of a large w.
+        If tokens have exponents, those still hidden have lost a race so far, and a network that does not see the time
+        takes every visible token for a winner. Given tokens are not: it would hardly ever predict one with a large w.
         """
         if not self.process.schedule.per_token or self.network.sees_time:
             return
         whole = self.rows or x.shape[1] <= self.facts.shape[0]
         require(
             whole and not bool(self._given(x).any()),
-            "this model cannot go on from given tokens",
-            got="a prompt" if whole else f"{x.shape[1]} tokens, more than it knows",
-            allowed="samples from nothing: its tokens have exponents, and it does not see the time",
+            "this model cannot continue from given tokens",
+            got="a prompt" if whole else f"{x.shape[1]} tokens, more than it was trained on",
+            allowed="samples from scratch: its tokens have exponents, and it does not see the time",
             do="train with --time, or without --exponents",
         )
 
     def _guidance(self, sampling: Sampling, x: Tensor, labelled: bool) -> Guidance | None:
-        """Away from "no class" where a class is asked for, else away from an empty prompt."""
+        """Guide away from "no class" if a class is given, else away from an empty prompt."""
         if sampling.guidance is None:
             return None
         mask_id, classes = self.process.mask_id, self.network.classes
@@ -318,9 +318,9 @@ class Model:
         given = self._given(x)
         require(
             self.rows or x.shape[1] <= self.facts.shape[0],
-            "guidance by a prompt does not reach over several blocks",
+            "guidance by a prompt does not extend over several blocks",
             got=f"{x.shape[1]} tokens",
-            allowed=f"at most {self.facts.shape[0]}, the length of training",
+            allowed=f"at most {self.facts.shape[0]}, the training length",
             do="shorten the text, or leave the guidance out",
         )
         require(
@@ -328,7 +328,7 @@ class Model:
             "there is nothing to guide by",
             got="no class and no prompt",
             allowed=f"a class (0..{classes - 1})" if classes else "a prompt: the model has no classes",
-            do="name a class, or fill a prompt",
+            do="name a class, or give a prompt",
         )
         return Guidance(
             sampling.guidance, lambda x, c, samples: (x.masked_fill(given[samples], mask_id), c), sampling.rising
@@ -343,10 +343,10 @@ def load(
     device: torch.device | str | None = None,
     compiled: bool = False,
 ) -> Model:
-    """A model by name or path (`find_model`); of a run its newest checkpoint or its best, the averaged weights or the
-    plain.
+    """Load a model by name or path (`find_model`): of a run, the newest or the best checkpoint, with averaged or raw
+    weights.
 
-    compiled: the network's parts, by `torch.compile`, which takes a while and pays in long jobs on a GPU.
+    compiled: compile parts of the network with `torch.compile`, which takes a while and pays off in long jobs on a GPU.
     """
     return loaded(find_model(model), average=average, best=best, device=device, compiled=compiled)
 
@@ -359,7 +359,7 @@ def loaded(
     device: torch.device | str | None = None,
     compiled: bool = False,
 ) -> Model:
-    """The model of a folder that was found."""
+    """Load the model in a folder that was found."""
     config, vocabulary, facts = folder.config, folder.vocabulary, folder.facts
     require(
         vocabulary.size == config.network.vocab_size,

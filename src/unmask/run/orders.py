@@ -1,4 +1,4 @@
-"""The likelihood itself, held between two bounds, from random orders and the exact chain rule."""
+"""The likelihood itself, enclosed between two bounds, from random orders and the exact chain rule."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -20,21 +20,21 @@ from .folder import EVALS, ModelFolder
 from .model import Model, loaded
 
 _TOGETHER = 16
-"""Sequences at once."""
+"""Sequences per batch."""
 _FEW = 32
-"""Sequences unless a number is given: every one takes a network call per token and order."""
+"""Default number of sequences: each takes a network call per token and order."""
 
 
 def order_interval(
     run: ModelFolder, wanted: Evaluation, orders: int, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Bits per token: the bound as a mean over orders, the tighter one from all of them together, one from the other
-    side, and the exact chain rule from left to right. What other orders would change is known of the first, and is
-    nothing for the last; the two between have no `monte_carlo`.
+    """Bits per token: the bound as a mean over orders, a tighter one from all of them together, one from the other
+    side, and the exact chain rule from left to right. The error due to the choice of orders is known for the first
+    and zero for the last; the two in between have no `monte_carlo`.
     """
     run = run.pinned()
     model = loaded(run, average=wanted.average)
-    require_any_order(model, do="leave out --orders: its own bound is measured")
+    require_any_order(model, do="leave --orders out to measure its own bound")
     split = split_of(run, model, wanted)
     places = np.sort(rows_wanted(split, wanted, wanted.sequences or _FEW))
     settings = settings_of(run, wanted, split) | {"orders": orders, "sequences": len(places)}
@@ -60,22 +60,23 @@ def order_interval(
 
 
 def require_any_order(model: Model, do: str) -> None:
-    """Only masked diffusion predicts any token from any others."""
+    """Fail unless the model is masked diffusion: no other method predicts any token from any others."""
     family, allowed = model.method.family, MASKED.name
-    require(family in (MASKED, SCORES), "the model has no random orders", got=family.name, allowed=allowed, do=do)
+    what = "the model does not support random orders"
+    require(family in (MASKED, SCORES), what, got=family.name, allowed=allowed, do=do)
 
 
 def _bounds(
     model: Model, split: Split, places: Indices, orders: int, seed: int, progress: Progress | None
 ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Nats [5, B] of some sequences, the bound with its error and the other three, and their tokens [B]."""
+    """For each batch, nats [5, B]: the bound, its error and the other three; and the number of tokens [B]."""
     done = 0
     for batch in batches(model, split, places, _TOGETHER):
         require(
             batch.valid is None or bool(batch.valid.all()),
             "orders need rows of one length",
             got="rows that differ in length",
-            allowed="running text, or pictures",
+            allowed="running text, or images",
             do="use the bound",
         )
         predict = Predictor(model.network, model.process.mask_id, batch.label)
@@ -95,7 +96,7 @@ def _figure(
     nats: np.ndarray[Any, Any],
     error: np.ndarray[Any, Any] | None = None,
 ) -> dict[str, float]:
-    """As JSON. error: of the random orders [B]; None: not known."""
+    """A result as JSON. error: due to the random orders [B]; None: unknown."""
     known = np.zeros(len(nats)) if error is None else error
     document = asdict(bits(per_unit(Scores(nats, known, tokens, 0, neighbours=neighbours), tokens)))
     if error is None:

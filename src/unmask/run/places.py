@@ -1,4 +1,4 @@
-"""A model is found by name or path: a run, an exported model, a shipped one, or one of the hub."""
+"""Finding a model by name or path: a run, an exported model, a shipped one, or one on the hub."""
 
 import os
 from pathlib import Path
@@ -18,14 +18,14 @@ def shipped() -> list[str]:
 
 
 def shipped_model(name: str) -> Exported:
-    """One that comes with the package."""
+    """A model that comes with the package."""
     return Exported(SHIPPED / name, SHIPPED / name)
 
 
 def find_model(model: Path | str) -> ModelFolder:
-    """A folder made by `unmask train` or `unmask export`, hub:OWNER/NAME, or the name of a shipped model.
+    """Find a model: a folder made by `unmask train` or `unmask export`, hub:OWNER/NAME, or the name of a shipped model.
 
-    A folder of a shipped model's name is meant only if it holds a model, or is written with a separator (./demo).
+    A folder with the name of a shipped model is used only if it holds a model, or is written with a separator (./demo).
     """
     name = str(model)
     if name.startswith(hub.PREFIX):
@@ -36,7 +36,7 @@ def find_model(model: Path | str) -> ModelFolder:
 
 
 def opened(folder: Path) -> ModelFolder:
-    """The run or the exported model in a folder."""
+    """Open the run or the exported model in a folder."""
     if not (folder / CONFIG).exists():
         fail(
             f"{folder} is not a run or a model",

@@ -1,4 +1,4 @@
-"""Samples as files: a text, or a grid of pictures."""
+"""Samples as files: a text, or a grid of images."""
 
 import struct
 import zlib
@@ -26,7 +26,7 @@ def texts(samples: Tensor, vocabulary: Vocabulary) -> list[str]:
 
 
 def write_preview(folder: Path, step: int, samples: Tensor, vocabulary: Vocabulary, facts: Facts) -> Path:
-    """samples/step-XXXXXXXX.png for pictures, .txt for everything else."""
+    """Write samples/step-XXXXXXXX.png for images, .txt for everything else."""
     name = f"step-{step:08d}"
     if is_picture(vocabulary, facts.shape):
         path = folder / f"{name}.png"
@@ -52,7 +52,7 @@ def image_grid(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def png(pixels: NDArray[Any]) -> bytes:
-    """A picture [H, W] (grey) or [H, W, 3] (colour) as PNG: 8 bits, no filter, one compressed block."""
+    """An image [H, W] (grey) or [H, W, 3] (colour) as PNG: 8 bits, no filter, one compressed block."""
     height, width = pixels.shape[:2]
     colour = 2 if pixels.ndim == 3 else 0
     lines = b"".join(b"\0" + line.astype(np.uint8).tobytes() for line in pixels)

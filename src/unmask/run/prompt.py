@@ -1,7 +1,7 @@
 """Text with gaps to fill: `____` or `[MASK:5]`.
 
-A run of three or more underscores stands for as many characters or bytes, and for one subword per four underscores;
-`[MASK:5]` for exactly five tokens.
+A run of three or more underscores stands for that many characters or bytes, or for one subword per four underscores;
+`[MASK:5]` stands for exactly five tokens.
 """
 
 import re
@@ -17,9 +17,9 @@ from ..mistakes import fail
 _GAP = re.compile(r"_{3,}|\[MASK:(\d+)\]")
 _PER_SUBWORD = 4
 _MOST = 1 << 20
-"""Tokens of all gaps."""
+"""Maximum number of tokens in all gaps."""
 _DIGITS = 19
-"""Longer numbers are too large whatever follows, and Python would not even read them."""
+"""Longer numbers are too large in any case, and Python may refuse to parse them."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Prompt:
     """Tokens, and which of them are to be filled in."""
 
     tokens: NDArray[np.int64]
-    """[N]; anything where there is a gap."""
+    """[N]; arbitrary in gaps."""
     gap: NDArray[np.bool_]
 
     def masked(self, mask_id: int) -> NDArray[np.int64]:
@@ -41,7 +41,7 @@ def has_gap(text: str) -> bool:
 
 
 def parse(text: str, vocabulary: Vocabulary, most: int = _MOST) -> Prompt:
-    """A prompt from text, with at most so many tokens in its gaps."""
+    """Parse a prompt with at most `most` tokens in its gaps."""
     tokens: list[NDArray[np.int64]] = []
     gaps: list[NDArray[np.bool_]] = []
 
@@ -71,9 +71,9 @@ def parse(text: str, vocabulary: Vocabulary, most: int = _MOST) -> Prompt:
 
 
 def around(before: str | Sequence[int], count: int, after: str, vocabulary: Vocabulary) -> Prompt:
-    """A gap of so many tokens between two texts, wherever these end; without a last space that belongs to the gap.
+    """A gap of `count` tokens between two texts, wherever these end; a final space that belongs to the gap is dropped.
 
-    before: may be tokens, which stay as they are.
+    before: may also be tokens, which are kept unchanged.
     """
     if isinstance(before, str):
         first = _read(before[:-1] if ends_in_space(before, vocabulary) else before, vocabulary)
@@ -86,7 +86,7 @@ def around(before: str | Sequence[int], count: int, after: str, vocabulary: Voca
 
 
 def ends_in_space(text: str, vocabulary: Vocabulary) -> bool:
-    """Whether its last space belongs to what follows: a subword begins with its own."""
+    """Whether the final space of a text belongs to what follows: a subword begins with its own space."""
     return isinstance(vocabulary, Subwords) and text.endswith(" ")
 
 

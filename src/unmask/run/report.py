@@ -1,4 +1,4 @@
-"""The result of evaluations for people: a table in Markdown and a picture, beside the JSON."""
+"""Readable results of evaluations: a Markdown table and a plot, beside the JSON."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from .evaluate import Result
 
 
 def kind(result: Result) -> str:
-    """Whose bound it is."""
+    """Which bound it is: in continuous time, or of a number of steps."""
     steps = result.settings["steps"]
     return "continuous time" if steps is None else f"{steps:,} steps"
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """A table, a row for each bound, and how it was made."""
+    """A table with a row for each bound, and how it was measured."""
     first = results[0]
     names = [f"bits per {unit}" for unit in first.bits()]
     lines = ["| | " + " | ".join(names) + " | perplexity per token (95 %) |", "|---" * (2 + len(names)) + "|"]
@@ -37,7 +37,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def amount(*results: Result) -> str:
-    """How much was measured, in words up to the number of network calls."""
+    """How much was measured, as text that ends with the number of network calls."""
     count, of = len(results[0].scores.nats), results[0].of
     sequences = f"{count:,} sequences" if count == of else f"{count:,} of {of:,} sequences"
     calls = sum(result.scores.calls for result in results)
@@ -45,7 +45,7 @@ def amount(*results: Result) -> str:
 
 
 def write(results: Sequence[Result], folder: Path, name: str) -> list[Path]:
-    """NAME.md, and NAME.png where there is something to draw with."""
+    """Write NAME.md, and NAME.png if matplotlib is installed."""
     path = folder / f"{name}.md"
     with atomic_write(path, "w") as file:
         file.write(markdown(results) + "\n")
@@ -55,7 +55,7 @@ def write(results: Sequence[Result], folder: Path, name: str) -> list[Path]:
 
 
 def _draw(results: Sequence[Result], path: Path) -> Path:
-    """How much single sequences cost; and, with several numbers of steps, the bound against them."""
+    """Plot a histogram over sequences and, with several numbers of steps, the bound against them."""
     from matplotlib.figure import Figure
 
     panels = 1 + (len(results) > 1)

@@ -14,29 +14,29 @@ class Sampling:
     """How to sample."""
 
     sampler: str | None = None
-    """See `unmask samplers`; None: that of the model's family, mostly ancestral."""
+    """See `unmask samplers`; None: the default of the model's family, usually ancestral."""
     steps: int = 256
-    """Of the grid, for samplers that walk along one."""
+    """Steps of the time grid, for samplers that use one."""
     grid: Literal["uniform", "cosine"] | None = None
-    """None: cosine for the linear schedule and exponents per token, as the paper advises; uniform for others."""
+    """None: cosine for linear and polynomial schedules (also per token), as the paper advises; uniform otherwise."""
     seed: int = 0
     """Sample i depends on the seed and i only."""
     temperature: float = 1.0
-    """Below 1 more likely tokens; 0 only the most likely. Changes the law."""
+    """Below 1 favours likely tokens; 0 takes only the most likely. Changes the distribution."""
     top_k: int | None = None
-    """Only the k most likely tokens."""
+    """Sample only from the k most likely tokens."""
     top_p: float | None = None
-    """Only the most likely tokens that make up this much."""
+    """Sample only from the most likely tokens that make up this probability."""
     label: int | None = None
     """The class to sample from."""
     guidance: float | None = None
-    """More than 1: more of the class, or, without one, of what was given in a prompt."""
+    """Above 1: follow the class more closely or, without a class, the prompt."""
     rising: bool = False
-    """Guidance that is weak while most is masked."""
+    """Weaken the guidance while most positions are masked."""
     batch_size: int = 64
-    """Samples at once."""
+    """Samples per batch."""
     options: dict[str, Any] = field(default_factory=dict)
-    """The sampler's own."""
+    """Options of the sampler."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size"):
@@ -45,5 +45,5 @@ class Sampling:
             require(good, f"{name} is not positive", got=value, allowed="an integer >= 1", do="change it")
         known = self.grid is None or self.grid in GRIDS
         used = self.guidance is not None or not self.rising
-        require(used, "nothing rises", got="rising without guidance", allowed="both, or neither", do="add guidance")
+        require(used, "rising needs guidance", got="rising alone", allowed="both or neither", do="add guidance")
         require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="name one of them")

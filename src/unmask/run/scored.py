@@ -1,4 +1,4 @@
-"""What each token of a text costs a model, in bits."""
+"""The cost of each token of a text under a model, in bits."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from ..sampling import Predictor
 from .model import Model
 
 _BITS = 1.4426950408889634
-"""Of a nat."""
+"""Bits per nat."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Scored:
     errors: list[float]
     """Standard errors."""
     error: float
-    """Of the total."""
+    """Standard error of the total."""
 
     @property
     def total(self) -> float:
@@ -32,7 +32,7 @@ class Scored:
 
     @property
     def spans(self) -> list[tuple[str, float]]:
-        """The text and its bits, tokens that make one character together."""
+        """Pieces of the text with their bits; tokens that together form one character are merged."""
         found, carried = [], 0.0
         for piece, bits in zip(self.pieces, self.bits, strict=True):
             carried += bits
@@ -42,7 +42,7 @@ class Scored:
         return [*found, ("", carried)] if carried else found
 
     def document(self) -> dict[str, object]:
-        """As JSON."""
+        """The scores as JSON."""
         rows = zip(self.pieces, self.bits, self.errors, strict=True)
         each = [{"text": piece, "bits": bits, "error": error} for piece, bits, error in rows]
         return {"tokens": each, "bits": self.total, "error": self.error, "bits_per_token": self.total / len(each)}
@@ -51,7 +51,7 @@ class Scored:
 def scored(
     model: Model, text: str, *, draws: int = 16, repeats: int = 4, seed: int = 0, halves: Halves | None = None
 ) -> Scored:
-    """Score a text of the model's length at most."""
+    """Score a text that is no longer than the model's length."""
     tokens = torch.from_numpy(model.vocabulary.encode(text).astype("int64"))
     require(len(tokens) > 0, "there is nothing to score", got="no text", allowed="some text", do="write something")
     x_0, valid = model.whole_rows(tokens[None])

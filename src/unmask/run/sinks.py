@@ -1,4 +1,4 @@
-"""Where reports go: metrics.jsonl always, TensorBoard and Weights & Biases on request. A sink takes one report."""
+"""Where reports go: always metrics.jsonl, on request TensorBoard and Weights & Biases. A sink takes one report."""
 
 import json
 import time
@@ -19,7 +19,7 @@ Sink = Callable[[Report], None]
 
 @contextmanager
 def metrics_file(run: Run, done: int) -> Iterator[Sink]:
-    """One JSON line per step, on disk at least as far as the checkpoint."""
+    """One JSON line per step, flushed to disk at every checkpoint."""
     path = run.folder / METRICS
     _truncate(path, done)
     log = path.open("a", encoding="utf-8")
@@ -57,8 +57,8 @@ def tensorboard(run: Run, done: int) -> Iterator[Sink]:
 
 @contextmanager
 def wandb(run: Run, done: int) -> Iterator[Sink]:
-    """A run of the same name at Weights & Biases, which goes on when this one does."""
-    del done  # W&B itself drops steps that it has seen
+    """A Weights & Biases run of the same name, which is resumed when this one is."""
+    del done  # W&B itself drops steps that it has already seen
     client: Any = extra("wandb", "log", "logging to Weights & Biases")
     name = run.folder.resolve().name
     try:
@@ -67,7 +67,7 @@ def wandb(run: Run, done: int) -> Iterator[Sink]:
         )
     except client.errors.Error as error:
         do = "run wandb login, set WANDB_MODE=offline, or leave --log wandb out"
-        fail("Weights & Biases cannot be logged to", got=error, allowed="an account it knows", do=do)
+        fail("cannot log to Weights & Biases", got=error, allowed="a valid account", do=do)
     try:
         yield lambda report: started.log(_numbers(report), step=report.step)
     finally:
@@ -106,7 +106,7 @@ def _line(report: Report) -> dict[str, object]:
 
 
 def _truncate(path: Path, done: int) -> None:
-    """Forget what was logged after the checkpoint: those steps are about to be done again."""
+    """Drop what was logged after the checkpoint: those steps are about to be repeated."""
     if not path.exists():
         return
     kept = [line for line, found in logged(path) if found["step"] <= done]

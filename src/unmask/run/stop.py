@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request: the present step is finished, and what was done is saved."""
+"""Ctrl-C and SIGTERM as requests to stop: the current step is finished, and progress is saved."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def stop_requested() -> Iterator[Callable[[], bool]]:
-    """Whether a stop was asked for; a second Ctrl-C stops at once. Only the main thread can listen."""
+    """Tells whether a stop was requested; a second Ctrl-C stops at once. Signals are caught only in the main thread."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:

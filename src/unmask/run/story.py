@@ -1,4 +1,4 @@
-"""The frames of a trajectory, kept: what a view, an animation or a plot is made from."""
+"""The stored frames of a trajectory, from which views, animations and plots are made."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from ..data.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Story:
-    """How one sample came about."""
+    """How one sample was generated."""
 
     tokens: NDArray[np.int64]
     """[F, ...]: the sample after each frame, the first as it was given; `mask_id` where nothing is revealed."""
@@ -22,7 +22,7 @@ class Story:
     vocabulary: Vocabulary
 
     def revealed_at(self) -> NDArray[np.int64]:
-        """[...]: the frame since which each position is what it is at the end; 0 where it was given."""
+        """[...]: the frame from which each position has its final value; 0 where it was given."""
         same = self.tokens == self.tokens[-1]
         lasting = np.flip(np.logical_and.accumulate(np.flip(same, 0), 0), 0)
         return np.where(self.given, 0, lasting.argmax(0)).astype(np.int64)

@@ -22,7 +22,7 @@ from .sinks import SINKS, check_sinks, metrics_file
 
 
 def build_network(config: NetworkConfig, seed: int) -> Network:
-    """A network with its initial weights, which follow from the seed."""
+    """Build a network with initial weights that are determined by the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return config.build()
@@ -41,7 +41,7 @@ def build_trainer(
         do="prepare the data with the network's vocabulary, or change the network",
     )
     method = config.method.build(build_network(config.network, config.training.seed))
-    if config.start is not None and not steps_in(Run(folder).checkpoints):  # else it goes on from there
+    if config.start is not None and not steps_in(Run(folder).checkpoints):  # else training resumes from there
         _begin_with(config.start, config, method, dataset)
     train, (valid, _) = dataset.split("train", config.length), held_out(dataset, config.length)
     method.check_shape(train.shape)
@@ -49,7 +49,7 @@ def build_trainer(
 
 
 def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset) -> None:
-    """The averaged weights of a model that has the same network, method and vocabulary."""
+    """Load the averaged weights of a model with the same network, method and vocabulary."""
     folder = find_model(model)
     for what, got, allowed in (
         ("network", config.network, folder.config.network),
@@ -62,7 +62,7 @@ def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset)
 
 
 def held_out(dataset: Dataset, length: int | None = None) -> tuple[Split | None, str | None]:
-    """The split that training watches, if there is one; and what a user must know of it unless it is valid."""
+    """The split that training is monitored on, if any, and a message for the user unless it is valid."""
     why: list[str] = []
     for name in ("valid", "test"):
         if name not in dataset.splits:
@@ -74,12 +74,12 @@ def held_out(dataset: Dataset, length: int | None = None) -> tuple[Split | None,
             why.append(f"{name} is shorter than one sequence ({dataset.manifest.splits[name].tokens:,} tokens)")
             continue
         do = f"{_more(dataset)} to keep test for the end"
-        return split, f"training is watched on {name}, since {why[0]}; {do}" if why else None
-    return None, f"training is not watched, since {' and '.join(why)}; {_more(dataset)}"
+        return split, f"training is monitored on {name}, since {why[0]}; {do}" if why else None
+    return None, f"training is not monitored, since {' and '.join(why)}; {_more(dataset)}"
 
 
 def _more(dataset: Dataset) -> str:
-    """What to do for a split to watch training on."""
+    """How to get a split to monitor training on."""
     there = "valid" in dataset.splits
     return f"prepare the data with {'a larger --valid or a smaller --length' if there else '--valid 0.05 or more'}"
 
@@ -93,10 +93,11 @@ def train(
     parallel: str | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> Generator[Report, None, None]:
-    """Train in a folder, from its last checkpoint if it has one; yields a report per step and logs it.
+    """Train in a folder, resuming from its last checkpoint if it has one; yields and logs a report per step.
 
-    Closing the generator saves. `log` names further sinks (`SINKS`). Under torchrun all ranks call this, and `parallel`
-    names a strategy (`STRATEGIES`); `stop_asked` is looked at in every step, and one rank's yes is in all reports.
+    Closing the generator saves a checkpoint. `log` names additional sinks (`SINKS`). Under torchrun every rank calls
+    this, and `parallel` names a strategy (`STRATEGIES`). `stop_asked` is checked in every step; if it is true on one
+    rank, the reports of all ranks say so.
     """
     device = device or best_device()
     check_sinks(log)
@@ -114,7 +115,7 @@ def _train(
     parallel: str | None,
     stop_asked: Callable[[], bool],
 ) -> Generator[Report, None, None]:
-    """Apart from `train` so that everything that talks to other ranks is gone before they part."""
+    """Separate from `train` so that everything that communicates with other ranks is gone before they disconnect."""
     trainer = build_trainer(config, folder, device, world, parallel)
     trainer.stop_asked = stop_asked
     with ExitStack() as stack:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, Tensor]
 _DEEPEST = 4096
-"""Layers that a configuration may ask for: more would only keep us busy."""
+"""Most layers that a configuration may have: more would only waste time."""
 ABOUT = "unmask"
-"""The one entry beside the tensors: with several, their order would not be the same every time."""
+"""The only metadata entry beside the tensors: with several, their order would vary."""
 
 
 @contextmanager
 def plainly(path: Path) -> Iterator[None]:
-    """A file that is no safetensors file, a truncated one or a pickle, said in one line."""
+    """Report in one line a file that is not valid safetensors, such as a truncated one or a pickle."""
     try:
         yield
     except SafetensorError as error:
@@ -35,13 +35,13 @@ def plainly(path: Path) -> Iterator[None]:
 
 
 def read(path: Path) -> Tensors:
-    """The tensors of a file; those of floating-point numbers as float32, however they are stored."""
+    """The tensors of a file; floating-point tensors become float32, however they are stored."""
     with plainly(path):
         return {name: x.float() if x.is_floating_point() else x for name, x in load_file(path).items()}
 
 
 def about(path: Path) -> dict[str, str]:
-    """What was written down beside the tensors: words by name."""
+    """The metadata stored beside the tensors: strings by name."""
     with plainly(path), safe_open(path, "pt") as file:
         said = (file.metadata() or {}).get(ABOUT, "{}")
     try:
@@ -51,21 +51,23 @@ def about(path: Path) -> dict[str, str]:
 
 
 def skeleton(config: "RunConfig", source: Path) -> "Method":
-    """The method of a configuration around a network that takes no memory."""
+    """The method of a configuration, with a network that takes no memory."""
     try:
         deep = max(getattr(config.network, name, 0) for name in ("layers", "blocks"))
         do = "get the file again"
-        require(deep <= _DEEPEST, f"{source} describes no network", got=deep, allowed=f"<= {_DEEPEST} layers", do=do)
+        what, allowed = f"{source} describes no valid network", f"<= {_DEEPEST} layers"
+        require(deep <= _DEEPEST, what, got=deep, allowed=allowed, do=do)
         with torch.device("meta"):
             network = config.network.build()
         return config.method.build(network)
-    except (TypeError, AttributeError, RuntimeError) as error:  # numbers that are none, or that no network can have
+    except (TypeError, AttributeError, RuntimeError) as error:  # values of a wrong type, or that no network can have
         said = str(error).splitlines()[0]
-        fail(f"{source} describes no network", got=said, allowed="a configuration of unmask", do="get the file again")
+        allowed, do = "an unmask configuration", "get the file again"
+        fail(f"{source} describes no valid network", got=said, allowed=allowed, do=do)
 
 
 def built(config: "RunConfig", tensors: Tensors, source: Path) -> "Method":
-    """The method of a configuration with these weights, which are compared before any memory is taken."""
+    """The method of a configuration with these weights, which are checked before any memory is allocated."""
     expected = skeleton(config, source).state_dict()
     wrong = [f"{name} missing" for name in expected if name not in tensors]
     wrong += [f"{name} unknown" for name in tensors if name not in expected]
@@ -76,12 +78,13 @@ def built(config: "RunConfig", tensors: Tensors, source: Path) -> "Method":
     ]
     if wrong:
         got = ", ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
-        fail(f"the weights of {source} do not fit its configuration", got=got, allowed="its tensors", do="get it again")
+        what, allowed = f"the weights of {source} do not fit its configuration", "exactly the tensors of its network"
+        fail(what, got=got, allowed=allowed, do="get it again")
     method = config.method.build(config.network.build())
     method.load_state_dict(tensors)
     return method
 
 
 def _form(x: Tensor) -> str:
-    """Its shape, and whether it holds numbers with a fraction."""
+    """The shape of a tensor, and whether it holds integers."""
     return "×".join(map(str, x.shape)) + ("" if x.is_floating_point() else " integers")

@@ -1,4 +1,4 @@
-"""Text that a model was not trained on, by a named protocol, and multiple choice."""
+"""Zero-shot evaluation: text that a model was not trained on, by a named protocol, and multiple choice."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +39,7 @@ from .sampling import GRIDS
 
 _ROWS = 64
 _QUESTIONS = 64
-"""Questions of a part."""
+"""Questions per part."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class ZeroShot:
         return self.detokeniser or self.text.detokeniser
 
     def settings(self) -> dict[str, Any]:
-        """What decides the sequences."""
+        """What determines the sequences."""
         return {"set": self.text.name, "protocol": self.protocol, "detokeniser": self.rules, **self.text.origin()}
 
     def sequences(self, vocabulary: Vocabulary, length: int) -> NDArray[np.int64]:
-        """The set as the protocol cuts it, [S, length]."""
+        """The set, cut into sequences [S, length] by the protocol."""
         protocol, plain, end = find_protocol(self.protocol), find_detokeniser(self.rules), vocabulary.eos_id
         if end is None:
             _fail_without_end(repr(vocabulary))
@@ -71,19 +71,19 @@ class ZeroShot:
 
 def _fail_without_end(got: str) -> NoReturn:
     fail(
-        "the protocol needs running text with an end",
+        "the protocol needs a model of running text with an end-of-text token",
         got=got,
-        allowed="a vocabulary with an end of text",
+        allowed="a vocabulary with an end-of-text token",
         do="prepare the training data with bpe",
     )
 
 
 def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progress | None = None) -> dict[str, Any]:
-    """Perplexity and bits of the set."""
+    """Measure perplexity and bits of the set."""
     if model.rows:
         _fail_without_end(repr(model.vocabulary))
     every = wanted.sequences(model.vocabulary, model.facts.shape[0])
-    require(len(every) > 0, "the set is shorter than one sequence", got="0", allowed=">= 1", do="add text")
+    require(len(every) > 0, "the set is too short", got="0 sequences", allowed="at least one", do="add text")
     number = np.sort(spread(len(every), how.sequences or len(every)))
     tokens = every[number]
 
@@ -121,13 +121,13 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
 
 @dataclass(frozen=True)
 class ZeroShots:
-    """The texts that a run is measured on: figures are written to RUN/evals/NAME.json, and read where they are."""
+    """Measures a run on texts: results are written to RUN/evals/NAME.json, and read if they exist."""
 
     run: ModelFolder
     how: Evaluation
 
     def measure(self, wanted: ZeroShot, progress: Progress | None = None) -> tuple[Path, dict[str, Any]]:
-        """The figures with all that decided them, and their file."""
+        """The file of the results, and the results with the settings that determine them."""
         settings = self._settings(wanted)
         path = self.run.results / EVALS / f"{_name(wanted, settings)}.json"
         if path.exists():
@@ -159,8 +159,8 @@ def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
 def choices(
     run: ModelFolder, file: Path, how: Evaluation, *, whole: bool, draws: int, progress: Progress | None = None
 ) -> tuple[Path, Accuracy]:
-    """Accuracy on a file of questions, two groups of `draws` for each ending, and where it is kept; finished parts are
-    read, the others computed.
+    """The file of the result, and the accuracy on a file of questions, with two groups of `draws` for each ending;
+    finished parts are read, the others are computed.
     """
     run, every = run.pinned(), list(read_questions(file))
     numbers = spread(len(every), how.sequences or len(every))
@@ -182,7 +182,7 @@ def choices(
 
 
 def _answers(model: Model, questions: dict[int, Question], settings: dict[str, Any], path: Path) -> list[Answered]:
-    """Of some questions, by their numbers, written down."""
+    """Answers to some questions, by their numbers, kept in a file."""
     if path.exists():
         return [_answered(**one) for one in read_kept(path)]
     found = answer(
@@ -202,5 +202,5 @@ def _answers(model: Model, questions: dict[int, Question], settings: dict[str, A
 
 
 def _answered(nats: list[float], sizes: list[int] | None, answer: int) -> Answered:
-    """As it is written down."""
+    """Rebuild an answer from its stored form."""
     return Answered(tuple(nats), None if sizes is None else tuple(sizes), answer)

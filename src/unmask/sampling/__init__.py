@@ -1,4 +1,4 @@
-"""Sampling: a trajectory is a generator of frames, from masks to data; one function for each published sampler."""
+"""Sampling: a trajectory is a generator of frames from masks to data, with one function per published sampler."""
 
 from .family import BLOCKS, CAUSAL, MASKED, SCORES, UNIFORM, Family
 from .frame import Frame

@@ -1,4 +1,4 @@
-"""Samplers that reveal as many positions per call as the network is sure about; they need no grid."""
+"""Samplers that reveal as many positions per call as the network is certain about; they need no grid."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,16 +12,16 @@ from .order import entropies
 from .predict import Predictor
 
 Measure = Callable[[Tensor], Tensor]
-"""Logits [M, V] → how sure the network is of each position [M]."""
+"""Logits [M, V] → how certain the network is at each position [M]."""
 Choose = Callable[[Tensor, Tensor], Tensor]
-"""(how sure it is [M], the masked positions [B, ...]) → which of them to reveal, bool like the positions."""
+"""(certainty [M], masked positions [B, ...]) → the positions to reveal, bool [B, ...]."""
 
 
 def entropy_bounded(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, gamma: float = 0.1
 ) -> Iterator[Frame]:
-    """The most certain positions together, while ΣH − max H ≤ γ nats, which bounds what drawing them independently
-    costs in KL (Ben-Hamu et al., 2025).
+    """Reveal the most certain positions together while ΣH − max H ≤ γ nats, which bounds the KL cost of drawing them
+    independently (Ben-Hamu et al., 2025).
     """
     require(gamma >= 0, "gamma is negative", got=gamma, allowed=">= 0 nats", do="use 0 for one at a time")
 
@@ -39,7 +39,7 @@ def entropy_bounded(
 def threshold(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, probability: float = 0.9
 ) -> Iterator[Frame]:
-    """Every position whose most likely token has at least this probability, and at least one (Wu et al., 2025)."""
+    """Reveal every position whose top token has at least this probability, and at least one (Wu et al., 2025)."""
     require(
         0 < probability <= 1,
         "the probability is out of range",
@@ -64,7 +64,7 @@ def threshold(
 def _until_done(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, measure: Measure, choose: Choose
 ) -> Iterator[Frame]:
-    """The network is shown the time at which so much would be masked under the schedule."""
+    """The network sees the time at which the schedule would have masked the same share of positions."""
     schedule, step, mask = process.schedule, 0, x == process.mask_id
     start, first = number(mask).clamp(min=1), schedule.mask_prob(grid[:1].to(x.device))
     while bool(mask.any()):

@@ -1,4 +1,4 @@
-"""Samplers that walk along a grid of times and reveal each masked position by its chance."""
+"""Samplers that step along a grid of times and reveal each masked position with some probability."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -12,14 +12,14 @@ from .frame import Frame, put, times
 from .predict import Answer, Predictor
 
 Chance = Callable[[Tensor, Tensor], Tensor]
-"""(s, t) [B] → the chance that a masked position is revealed between t and s [B]."""
+"""(s, t) [B] → the probability that a masked position is revealed between t and s [B]."""
 
 
 def ancestral(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Alg. 2, exactly: first which positions are revealed, then their tokens. No network call where none is.
+    """Alg. 2, exactly: draw which positions are revealed, then their tokens. No network call if there are none.
 
-    Each masked position is revealed with chance (α_s−α_t)/(1−α_t); with schedules of its own for each token (GenMD4)
-    the chance depends on the token, and the network is asked about all masked positions.
+    Each masked position is revealed with probability (α_s−α_t)/(1−α_t); with a schedule per token (GenMD4) the
+    probability depends on the token, and the network is called for all masked positions.
     """
     if process.schedule.per_token:
         return _ancestral_per_token(predict, process, x, grid, streams)
@@ -27,7 +27,7 @@ def ancestral(predict: Predictor, process: Process, x: Tensor, grid: Tensor, str
 
 
 def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Euler steps of the reverse Markov chain: chance min(1, (t−s)·rate), rate = −α'_t/(1−α_t)."""
+    """Euler steps of the reverse Markov chain: probability min(1, (t−s)·rate), rate = −α'_t/(1−α_t)."""
 
     def chance(s: Tensor, t: Tensor) -> Tensor:
         return ((t - s) * rate(process, s, t)).clamp(max=1)
@@ -36,7 +36,7 @@ def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams
 
 
 def tau_leaping(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Rates held constant over a step: chance 1 − exp(−(t−s)·rate)."""
+    """Rates held constant over a step: probability 1 − exp(−(t−s)·rate)."""
 
     def chance(s: Tensor, t: Tensor) -> Tensor:
         return -torch.expm1(-(t - s) * rate(process, s, t))
@@ -45,23 +45,23 @@ def tau_leaping(predict: Predictor, process: Process, x: Tensor, grid: Tensor, s
 
 
 def rate(process: Process, s: Tensor, t: Tensor) -> Tensor:
-    """−α'_t/(1−α_t), at which masked positions are revealed; that amid the step where it begins infinitely fast."""
+    """The unmasking rate −α'_t/(1−α_t); the rate at the middle of the step where that is infinite."""
     first, amid = (-process.schedule.loss_weight(time) for time in (t, (s + t) / 2))
     return torch.where(first.isfinite(), first, amid)
 
 
 def two_step(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """The paper's second form: a whole x_0 from μ, then x_s from q(x_s | x_t, x_0).
+    """The paper's second form: draw a whole x_0 from μ, then x_s from q(x_s | x_t, x_0).
 
-    The law of `ancestral`, at the price of a token for every masked position in every step.
+    The distribution is that of `ancestral`, but every step draws a token for every masked position.
     """
     return _everywhere(predict, process, x, grid, streams, _two_step)
 
 
 def joint(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """The literature's one-step form, as published: one float32 Gumbel-max over V tokens and the mask.
+    """The one-step form from the literature, as published: one float32 Gumbel-max over V tokens and the mask.
 
-    It cannot draw tokens rarer than about 2^-24·(T−1); kept to reproduce old results.
+    It cannot draw tokens rarer than about 2^-24·(T−1) and is kept to reproduce old results.
     """
     return _everywhere(predict, process, x, grid, streams, _joint)
 
@@ -80,7 +80,7 @@ def _by_chance(
 
 
 def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Block after block, each by ancestral steps along the whole grid, and finished before the next."""
+    """One block after another: ancestral steps along the whole grid finish each block before the next."""
     check_grid(grid)
     steps, taken = len(grid) - 1, 0
     number = torch.arange(x.shape[1], device=x.device) // max(1, predict.block)
@@ -99,12 +99,12 @@ def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, st
 
 
 def rest(predict: Predictor, x: Tensor, t: Tensor, left: Tensor, streams: Streams) -> Tensor:
-    """x with a token at each of the positions `left`, all in one step."""
+    """x with the positions `left` filled in one step."""
     return put(x, left, _tokens(predict, x, t, left, streams.fork("rest").uniform(*x.shape[1:])))
 
 
 def _tokens(predict: Predictor, x: Tensor, t: Tensor, chosen: Tensor, what: Tensor) -> Tensor:
-    """A token for each chosen position [M], from one uniform each."""
+    """Draw a token for each chosen position [M] from one uniform each."""
     logits = predict(x, t, chosen)
     return inverse_cdf(logits, what[chosen]) if len(logits) else x.new_zeros(0)
 
@@ -122,7 +122,7 @@ def _ancestral_per_token(
 
 
 Draws = Callable[[Process, Tensor, Answer, Tensor, Streams], tuple[Tensor, Tensor]]
-"""(process, masked positions, what the network says there, chance, streams) → which are revealed; tokens for all."""
+"""(process, masked positions, network's answer, probability, streams) → which are revealed; tokens for all."""
 
 
 def _everywhere(

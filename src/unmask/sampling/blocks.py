@@ -1,4 +1,4 @@
-"""Sequences longer than those a model was trained on: window after window, each reading the end of the one before."""
+"""Sequences longer than those in training: filled window by window, each seeing the end of the previous one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,10 +14,10 @@ from .samplers import SamplerFunction
 
 
 def in_blocks(run: SamplerFunction, window: int) -> SamplerFunction:
-    """A sampler for rows [B, L] of any length, from one for `window` positions (semi-autoregressive).
+    """Turn a sampler for `window` positions into one for rows [B, L] of any length (semi-autoregressive).
 
-    The first window is filled, then half a window of new positions at a time, each block seeing what comes before it
-    in the window. Rows that fit are left to the sampler itself.
+    The first window is filled, then half a window of new positions at a time, where each block sees what precedes it
+    in its window. Rows that fit into the window go to the sampler unchanged.
     """
 
     def blocks(
@@ -31,7 +31,7 @@ def in_blocks(run: SamplerFunction, window: int) -> SamplerFunction:
             "the window leaves no context for longer rows",
             got=window,
             allowed="an integer >= 2",
-            do="sample rows that fit",
+            do="sample rows that fit into the window",
         )
         step = 0
         ends = [*range(window, x.shape[1], window // 2), x.shape[1]]

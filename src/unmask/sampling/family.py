@@ -1,21 +1,21 @@
-"""What a model's predictions mean, which decides how it can be sampled."""
+"""Families of models: what a model's predictions mean determines how it can be sampled."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model."""
+    """A family of models."""
 
     name: str
     sampler: str
-    """The one that is used unless another is named."""
+    """The default sampler."""
 
 
 MASKED = Family("a masked diffusion model", "ancestral")
 SCORES = Family("a masked diffusion model with scores", "analytic")
-"""SEDD: the sum of its predictions means something, not only their ratios."""
+"""SEDD: the sum of the predictions is meaningful, not only their ratios."""
 CAUSAL = Family("an autoregressive model", "left-to-right")
 BLOCKS = Family("a block diffusion model", "block-wise")
 UNIFORM = Family("a diffusion model with uniform noise", "uniform")
-"""Its network is shown tokens, some of them wrong, and no masks."""
+"""The network sees tokens, some of them wrong, instead of masks."""

@@ -1,4 +1,4 @@
-"""What a trajectory is made of."""
+"""Frames, the states of a trajectory, and helpers for building them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ class Frame:
     """One state on the way from masks to data."""
 
     step: int
-    """Steps taken."""
+    """Number of steps taken."""
     t: Tensor
     """The time of each sample [B], from 1 down to 0."""
     tokens: Tensor
     """[B, ...]; the mask id where nothing is revealed."""
     changed: Tensor
-    """Which positions this step has changed, bool like the tokens."""
+    """The positions that this step changed, bool in the shape of the tokens."""
     calls: int = 0
-    """Network calls so far, each sample's counted by itself."""
+    """Network calls so far, counted per sample and summed."""
 
 
 def times(t: float, x: Tensor) -> Tensor:
@@ -29,17 +29,17 @@ def times(t: float, x: Tensor) -> Tensor:
 
 
 def put(x: Tensor, where: Tensor, tokens: Tensor) -> Tensor:
-    """x with `tokens` [M] at the positions `where`, in their order."""
+    """x with `tokens` [M] written to the positions `where`, in order."""
     return x.masked_scatter(where, tokens.to(x.dtype))
 
 
 def spread(values: Tensor, where: Tensor, fill: float) -> Tensor:
-    """Values [M] laid out at the positions `where` of a batch, `fill` elsewhere."""
+    """Values [M] at the positions `where` of a batch, `fill` elsewhere."""
     return torch.full(where.shape, fill, dtype=values.dtype, device=values.device).masked_scatter(where, values)
 
 
 def highest(score: Tensor, count: Tensor) -> Tensor:
-    """The `count` [B] positions of highest score in each row, bool; of equal ones the first."""
+    """The `count` [B] positions with the highest score in each row, bool; ties go to the first."""
     flat = score.flatten(1)
     order = flat.argsort(dim=1, descending=True, stable=True)
     chosen = torch.arange(flat.shape[1], device=flat.device) < count[:, None]
@@ -47,12 +47,12 @@ def highest(score: Tensor, count: Tensor) -> Tensor:
 
 
 def number(mask: Tensor) -> Tensor:
-    """How many positions of each row [B]."""
+    """The number of true positions in each row [B]."""
     return mask.flatten(1).sum(1)
 
 
 def together(rows: Sequence[Tensor], most: int) -> list[list[int]]:
-    """The numbers of rows that can be filled in one batch: of the same shape, at most so many."""
+    """Indices of rows that can be filled in one batch: rows of the same shape, at most `most` of them."""
     batches = []
     for shape in dict.fromkeys(row.shape for row in rows):
         same = [i for i, row in enumerate(rows) if row.shape == shape]

@@ -1,7 +1,7 @@
-"""Samplers that choose the positions by what the network says, or by a fixed order, as many as a grid wants.
+"""Samplers that choose positions by the network's predictions or in a fixed order; a grid sets how many per step.
 
-Which positions are revealed together depends on their tokens: faster to good-looking samples, but no longer the
-model's law.
+If the predictions decide which positions are revealed together, good-looking samples take fewer steps but no longer
+follow the model's distribution.
 """
 
 import math
@@ -24,7 +24,7 @@ Score = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 def confidence(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, noise: float = 1.0
 ) -> Iterator[Frame]:
-    """MaskGIT (Chang et al., 2022): a token everywhere, those of highest log μ + noise·(masked share)·Gumbel stay."""
+    """MaskGIT (Chang et al., 2022): draw tokens everywhere, keep the highest log μ + noise·(masked share)·Gumbel."""
     require(noise >= 0, "noise is negative", got=noise, allowed=">= 0", do="use 0 for pure confidence")
 
     def score(logits: Tensor, tokens: Tensor, u: Tensor, share: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def confidence(
 
 
 def margin(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Where the most likely token is furthest ahead of the second."""
+    """Reveal first where the most likely token is furthest ahead of the second."""
 
     def score(logits: Tensor, tokens: Tensor, u: Tensor, share: Tensor) -> Tensor:
         del tokens, u, share
@@ -46,7 +46,7 @@ def margin(predict: Predictor, process: Process, x: Tensor, grid: Tensor, stream
 
 
 def entropy(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Where the network is least uncertain."""
+    """Reveal the positions of lowest entropy first."""
 
     def score(logits: Tensor, tokens: Tensor, u: Tensor, share: Tensor) -> Tensor:
         del tokens, u, share
@@ -56,13 +56,13 @@ def entropy(predict: Predictor, process: Process, x: Tensor, grid: Tensor, strea
 
 
 def entropies(logits: Tensor) -> Tensor:
-    """−Σ μ log μ of each row, nats."""
+    """The entropy −Σ μ log μ of each row, in nats."""
     log_mu = logits.double().log_softmax(-1)
     return -(log_mu.exp() * log_mu.clamp(min=-1e300)).sum(-1)
 
 
 def left_to_right(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Place after place, one token per call; for models that read in order, the only way."""
+    """One token per call, from left to right; the only sampler for autoregressive models."""
     del grid
     masked = x == process.mask_id
     start, step = number(masked).clamp(min=1), 0
@@ -78,9 +78,9 @@ def left_to_right(predict: Predictor, process: Process, x: Tensor, grid: Tensor,
 
 
 def halton(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Along a Halton sequence: positions revealed together lie far apart, in images and in sequences.
+    """Reveal along a Halton sequence: positions revealed together lie far apart, in images and in sequences.
 
-    With a step for each position the order is fixed, which a perfect denoiser does not mind.
+    With one step per position the order is fixed, which makes no difference for a perfect denoiser.
     """
     rank = halton_ranks(tuple(x.shape[1:])).to(x.device).view(x.shape[1:])
     check_grid(grid)
@@ -97,8 +97,8 @@ def halton(predict: Predictor, process: Process, x: Tensor, grid: Tensor, stream
 
 
 def halton_ranks(shape: tuple[int, ...]) -> Tensor:
-    """When each position of an image (or sequence) comes in the Halton order of bases 2 and 3; the channels of a
-    pixel follow each other.
+    """The rank of each position of an image (or sequence) in the Halton order of bases 2 and 3; the channels of a
+    pixel are consecutive.
     """
     plane, channels = shape[:2], math.prod(shape[2:])
     size = math.prod(plane)
@@ -116,7 +116,7 @@ def halton_ranks(shape: tuple[int, ...]) -> Tensor:
 
 
 def _radical_inverse(index: int, base: int) -> float:
-    """The digits of the index behind the point, in reverse."""
+    """The digits of the index, reversed behind the radix point."""
     value, scale = 0.0, 1.0
     while index:
         index, digit = divmod(index, base)
@@ -156,7 +156,7 @@ def _judged(answer: Answer, score: Score, what: Tensor, u: Tensor, share: Tensor
 
 
 def _steps(process: Process, x: Tensor, grid: Tensor, start: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """For each step its times, and how many positions of each row stay masked: start·(1−α_s)/(1−α_1), rounded down."""
+    """For each step, its times and the number of positions per row that stay masked: ⌊start·(1−α_s)/(1−α_1)⌋."""
     share = process.schedule.mask_prob(grid) / process.schedule.mask_prob(grid[:1])
     for (t, s), left in zip(pairwise(grid.tolist()), share[1:].tolist(), strict=True):
         yield times(t, x), times(s, x), (start * left + 1e-9).floor().long()

@@ -1,4 +1,4 @@
-"""What a sampler asks: μ at some positions. Only rows that are asked about are computed, and each of them once."""
+"""The predictor that samplers call for μ at some positions. Only the requested rows are computed, each of them once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ from .family import MASKED, UNIFORM, Family
 from .reading import reader_for
 
 Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
-"""(tokens, condition, which samples the rows are) → what the network is shown with the condition taken away."""
+"""(tokens, condition, sample index of each row) → the network's inputs without the condition."""
 
 
 @dataclass(frozen=True)
 class Guidance:
-    """log μ ∝ g·log μ_with + (1−g)·log μ_without: g = 1 is the condition as trained, more is more of it.
+    """log μ ∝ g·log μ_with + (1−g)·log μ_without: g = 1 is the condition as trained, larger g strengthens it.
 
-    This form sums to one, so that the speed of unmasking stays what the schedule says.
+    This form sums to one, so the schedule still sets the speed of unmasking.
     """
 
     strength: float
     without: Without
     rising: bool = False
-    """Weak while most is masked: 1 + (g−1)·(share of the positions that is revealed)."""
+    """Whether guidance starts weak and rises: 1 + (g−1)·(share of revealed positions)."""
 
     def strengths(self, masked_share: Tensor) -> Tensor:
-        """g of each row [R], from the share of its positions that is masked."""
+        """g of each row [R], from its share of masked positions."""
         g = torch.full_like(masked_share, self.strength)
         return 1 + (g - 1) * (1 - masked_share) if self.rising else g
 
 
 def guided(with_it: Tensor, without: Tensor, strength: Tensor) -> Tensor:
-    """Combine logits [M, V] by g [M]; what is impossible with the condition stays so."""
+    """Combine logits [M, V] with strengths g [M]; tokens that are impossible with the condition stay impossible."""
     log_with, log_without = (x.log_softmax(-1, dtype=softmax_dtype(x)) for x in (with_it, without))
     g = strength[:, None].to(log_with.dtype)
     mixed = g * log_with + (1 - g) * log_without.clamp(min=-1e4)
@@ -45,30 +45,30 @@ def guided(with_it: Tensor, without: Tensor, strength: Tensor) -> Tensor:
 
 
 _LOGITS = 1 << 27
-"""How many logits `Answer.each` holds at the same time."""
+"""The number of logits that `Answer.each` holds at a time."""
 
 Part = slice | Tensor
-"""Some of the positions of an answer: a range of them, their numbers, or a mask."""
+"""Some positions of an answer: a range, indices or a mask."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the network says about M positions. It is held as features; logits are made where they are asked for."""
+    """The network's predictions at M positions, held as features; logits are computed on demand."""
 
     count: int
     vocab_size: int
     of: Callable[[Part], Tensor]
-    """Logits [m, V] of some of the positions."""
+    """Logits [m, V] at some of the positions."""
 
     def __len__(self) -> int:
         return self.count
 
     def logits(self) -> Tensor:
-        """All of them, [M, V]."""
+        """All logits [M, V]."""
         return self.of(slice(None))
 
     def each(self, function: Callable[[Tensor, slice], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """function(logits [m, V], which positions) → values [m] …, joined to [M]; never all logits at once."""
+        """Apply function(logits [m, V], positions) → values [m] … part by part and join the values to [M]."""
         size = max(1, _LOGITS // self.vocab_size)
         parts = [slice(start, start + size) for start in range(0, max(1, self.count), size)]
         found = [function(self.of(part), part) for part in parts]
@@ -76,12 +76,12 @@ class Answer:
 
 
 class Predictor:
-    """A denoiser with its condition, guidance and filters; counts how often it is asked.
+    """A denoiser with its condition, guidance and filters; counts its calls.
 
-    cache: keep what the network said about a row until the row changes. Only for networks that do not see the time;
-    None: where that is known (`Network.sees_time`).
-    halves: a faster way through the network, such as `networks.Replayed`.
-    family: what its predictions mean.
+    cache: keep the network's output for a row until the row changes. Only for networks that do not see the time;
+    None: if the network is known not to (`Network.sees_time`).
+    halves: a faster implementation of the network's two halves, such as `networks.Replayed`.
+    family: what the predictions mean.
     """
 
     def __init__(
@@ -103,32 +103,32 @@ class Predictor:
         self.block: int = getattr(denoiser, "block", 0)
         self.sees_time = getattr(denoiser, "sees_time", True)
         self._filters: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        filter_logits(torch.zeros(1, 2), **self._filters)  # complain now, not after the first call
+        filter_logits(torch.zeros(1, 2), **self._filters)  # fail now, not after the first call
         require(
             guidance is None or not guidance.rising or family is not UNIFORM,
             "guidance cannot rise here",
             got=family.name,
-            allowed="a model with masks, of which fewer and fewer are left",
-            do="leave rising out",
+            allowed="a model whose number of masks falls during sampling",
+            do="leave out rising",
         )
         cached = not self.sees_time if cache is None else cache
         self._with, self._without = (reader_for(denoiser, cached, halves) for _ in range(2))
 
     @property
     def calls(self) -> int:
-        """Rows that the network has computed."""
+        """The number of rows that the network has computed."""
         return self._with.calls + self._without.calls
 
     def __call__(self, x: Tensor, t: Tensor, where: Tensor, samples: Tensor | None = None) -> Tensor:
-        """Logits [M, V] at the positions `where` [B, ...] of x at times t [B], in their order."""
+        """Logits [M, V] at the positions `where` [B, ...] of x at times t [B], in order."""
         return self.ask(x, t, where, samples).logits()
 
     def ask(self, x: Tensor, t: Tensor, where: Tensor, samples: Tensor | None = None) -> Answer:
-        """What the network says about the positions `where` [B, ...] of x at times t [B], in their order.
+        """The network's answer at the positions `where` [B, ...] of x at times t [B], in order.
 
-        samples: which sample each row of x is a state of, where that is not simply the row.
+        samples: the sample that each row of x is a state of; None if row b is sample b.
         """
-        keep = samples is None  # other rows than the samples themselves are seen once
+        keep = samples is None  # rows other than the samples themselves are seen only once
         samples = torch.arange(len(x), device=x.device) if samples is None else samples
         condition = None if self.condition is None else self.condition[samples]
         hidden = self._with(x, t, condition, where, keep=keep)

@@ -1,4 +1,4 @@
-"""Networks asked about positions, none of which is computed twice: rows that did not change, or keys and values."""
+"""Readers: query a network about positions and reuse earlier work, either unchanged rows or keys and values."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from ..networks import Halves, KVCache, Network, Transformer
 
 
 class PlainReader:
-    """A denoiser asked about positions: their features [M, D], the body run once per row that changed."""
+    """Features [M, D] at positions of any denoiser; the body runs once per row that changed."""
 
     def __init__(self, denoiser: Denoiser | Network, cached: bool, halves: Halves | None):
         self.calls = 0
@@ -42,13 +42,13 @@ class PlainReader:
 
     def _remember(self, x: Tensor, rows: Tensor, values: Tensor) -> None:
         if self._seen is None:
-            self._seen = torch.full_like(x, -1)  # no token: nothing is known
+            self._seen = torch.full_like(x, -1)  # not a token: nothing is cached
             self._known = values.new_zeros(len(x), *values.shape[1:])
         self._seen[rows], self._known[rows] = x[rows], values
 
 
 class CachedBlockReader:
-    """A network that reads block by block, asked about places of one block: finished blocks stay read."""
+    """Features at positions of one block, from a network that reads block by block: finished blocks stay cached."""
 
     def __init__(self, network: Transformer):
         self.calls = 0
@@ -83,7 +83,7 @@ class CachedBlockReader:
 
 
 class CachedReader:
-    """A network that reads in order, asked about places: what it has read stays read."""
+    """Features at positions, from a network that reads in order: the tokens that it has read stay cached."""
 
     def __init__(self, network: Transformer):
         self.calls = 0
@@ -109,7 +109,7 @@ class CachedReader:
         return self._known[:, :end][where[:, :end]]
 
     def _forget_unless(self, shown: Tensor) -> None:
-        """Begin anew unless what was read is the beginning of what is to be read now."""
+        """Clear the cache unless the tokens read so far are a prefix of those to read now."""
         read = self._shown.shape[1]
         if read and len(self._shown) == len(shown) and torch.equal(self._shown[:, : shown.shape[1]], shown[:, :read]):
             return
@@ -121,7 +121,7 @@ Reader = PlainReader | CachedReader | CachedBlockReader
 
 
 def reader_for(denoiser: Denoiser | Network, cached: bool, halves: Halves | None) -> Reader:
-    """By what the network remembers: whole rows, or what it has read of them."""
+    """Choose by what the network caches: whole rows, or what it has read of them."""
     if cached and isinstance(denoiser, Transformer) and (denoiser.causal or denoiser.block):
         return CachedReader(denoiser) if denoiser.causal else CachedBlockReader(denoiser)
     return PlainReader(denoiser, cached, halves)

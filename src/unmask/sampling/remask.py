@@ -1,11 +1,12 @@
-"""Samplers that also hide again (ReMDM, Wang et al., 2025): mistakes of early steps can be mended.
+"""Samplers that also remask (ReMDM, Wang et al., 2025), which lets them correct mistakes of early steps.
 
-Per step from t to s, with σ ≤ min(1, (1−α_s)/α_t): a revealed position is hidden with chance σ, a masked one is
-revealed with chance (α_s − (1−σ) α_t)/(1−α_t). So much is masked as without: α_t (1−σ) + α_s − (1−σ) α_t = α_s.
-What was given at the start is never touched.
+In a step from t to s, with σ ≤ min(1, (1−α_s)/α_t), a revealed position is masked again with probability σ, and a
+masked one is revealed with probability (α_s − (1−σ) α_t)/(1−α_t). The share of masked positions is the same as without
+remasking: α_t (1−σ) + α_s − (1−σ) α_t = α_s. Positions given at the start never change.
 
-For a perfect denoiser, hiding and revealing one at a time leaves the law as it is: with many steps, whose σ shrinks,
-these samplers near it. A trained one's predictions differ from order to order, and then they have a law of their own.
+For a perfect denoiser, masking and revealing one position at a time preserves the distribution; with many steps σ
+shrinks and these samplers approach it. The predictions of a trained denoiser differ from order to order, and then each
+of these samplers has its own distribution.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,26 +25,26 @@ from .predict import Predictor
 
 @dataclass(frozen=True)
 class State:
-    """What a rule for σ may look at."""
+    """The inputs of a rule for σ."""
 
     alpha_t: Tensor
     alpha_s: Tensor
     largest: Tensor
-    """The largest σ that keeps the masked share on schedule; these three [B, 1, ...]."""
+    """The largest σ that keeps the masked share on schedule; all three have shape [B, 1, ...]."""
     visible: Tensor
-    """Positions that may be hidden again."""
+    """Positions that may be masked again."""
     written_with: Tensor
-    """The probability that each revealed token had when it was drawn."""
+    """The probability of each revealed token when it was drawn."""
 
 
 Rule = Callable[[State], Tensor]
-"""σ [B, 1, ...], the same for all positions of a row, or one for each of them."""
+"""σ [B, 1, ...], the same for all positions of a row, or one σ per position."""
 
 
 def remask_cap(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, eta: float = 0.02
 ) -> Iterator[Frame]:
-    """σ = min(η, its largest value)."""
+    """σ = min(η, largest σ)."""
     share = _share(eta)
     return _remasking(predict, process, x, _checked(grid), streams, lambda state: state.largest.clamp(max=share))
 
@@ -51,7 +52,7 @@ def remask_cap(
 def remask_rescale(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, eta: float = 0.02
 ) -> Iterator[Frame]:
-    """σ = η times its largest value."""
+    """σ = η · largest σ."""
     share = _share(eta)
     return _remasking(predict, process, x, _checked(grid), streams, lambda state: share * state.largest)
 
@@ -59,7 +60,7 @@ def remask_rescale(
 def remask_confidence(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, eta: float = 1.0
 ) -> Iterator[Frame]:
-    """σ_i = η · largest · softmax_i(−ψ), ψ the probability with which a token was drawn: doubtful ones are hidden."""
+    """σ_i = η · largest σ · softmax_i(−ψ), ψ being the token's probability when drawn: remasks doubtful tokens."""
     share = _share(eta)
 
     def rule(state: State) -> Tensor:
@@ -72,14 +73,14 @@ def remask_confidence(
 def forward_backward(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams
 ) -> Iterator[Frame]:
-    """A step back for every step forward (Campbell et al., 2022): σ = (α_s−α_t)/α_t."""
+    """One step back for every step forward (Campbell et al., 2022): σ = (α_s−α_t)/α_t."""
     return dfm_corrector(predict, process, x, grid, streams, strength=1.0)
 
 
 def dfm_corrector(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, strength: float = 1.0
 ) -> Iterator[Frame]:
-    """Discrete flow matching's corrector (Gat et al., 2024): unmask 1 + c times as fast, hide c·α'/α of the rest."""
+    """Corrector of discrete flow matching (Gat et al., 2024): unmask 1 + c times as fast, remask at rate c·α'/α."""
     require(strength >= 0, "the strength is negative", got=strength, allowed=">= 0", do="use 0 for none")
 
     def rule(state: State) -> Tensor:
@@ -100,14 +101,14 @@ def remask_loop(
     off: float = 0.05,
     hold: float = 0.9,
 ) -> Iterator[Frame]:
-    """Unmask until α = hold, stay there hiding and revealing a share η per step while off < t ≤ on, then finish.
+    """Unmask until α = hold, remask and reveal a share η per step while off < t ≤ on, then finish.
 
-    The share does not shrink with the step, so that some positions are always revealed together: biased.
+    The share does not shrink with the step size, so some positions are always revealed together: biased.
     """
     ordered = 0 < off < on < 1 and 0 < hold < 1
     got = f"on {on}, off {off}, hold {hold}"
     allowed = "0 < off < on < 1 and 0 < hold < 1"
-    require(ordered, "the loop has no room", got=got, allowed=allowed, do="use 0.55, 0.05 and 0.9")
+    require(ordered, "the loop's options are out of range", got=got, allowed=allowed, do="use 0.55, 0.05 and 0.9")
     t = _checked(grid)
     alpha = torch.where(t > on, hold * (1 - t) / (1 - on), torch.where(t > off, hold, 1 - (1 - hold) * t / off))
     share = _share(eta)
@@ -140,10 +141,10 @@ def _remasking(
 def _chances(
     process: Process, t: Tensor, s: Tensor, rule: Rule, visible: Tensor, mask: Tensor, written_with: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """σ of each visible position, and the chance of each masked one to be revealed.
+    """σ of each visible position, and the probability that each masked one is revealed.
 
-    As many are revealed in addition as are hidden: where all have one σ, with chance σ α_t/(1−α_t); where they have
-    their own, Σσ is shared out among the masked ones.
+    As many positions are revealed in addition as are remasked: if all share one σ, with probability σ α_t/(1−α_t); if
+    each has its own, Σσ is distributed over the masked positions.
     """
     schedule, column = process.schedule, (-1, *[1] * (mask.ndim - 1))
     alpha_t, alpha_s = schedule.alpha(t).view(column), schedule.alpha(s).view(column)

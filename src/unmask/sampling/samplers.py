@@ -1,4 +1,4 @@
-"""All samplers by name, with what each does to the law, and what it needs."""
+"""All samplers by name, with the distribution of their samples and their requirements."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +14,13 @@ from .predict import Predictor
 from .speculative import speculative
 
 SamplerFunction = Callable[..., Iterator[Frame]]
-"""(predict, process, x, grid, streams, **options): fills the masked positions of x [B, ...], a frame for each step;
-row b draws from stream b."""
+"""(predict, process, x, grid, streams, **options): fills the masked positions of x [B, ...] and yields a frame per
+step; row b draws from stream b."""
 
 
 @dataclass(frozen=True)
 class Schedules:
-    """Those that a sampler is defined for."""
+    """The schedules that a sampler is defined for."""
 
     words: str
     hold: Callable[[Schedule], bool]
@@ -33,51 +33,51 @@ POLYNOMIAL = Schedules("1 − t^w", lambda schedule: isinstance(schedule, (Polyn
 
 @dataclass(frozen=True)
 class Sampler:
-    """A way to sample."""
+    """A sampler and its properties."""
 
     run: SamplerFunction
     law: str
-    """What it does to the law of the model, one of `LAWS`; `law_of` a family of models may say more."""
+    """How the samples relate to the model's distribution, one of `LAWS`; `law_of` is specific to a family of models."""
     summary: str
     schedules: Schedules = SCALAR
     time_free: bool = False
-    """Whether it needs a network that does not see the time."""
+    """Whether it requires a network that does not see the time."""
     families: tuple[Family, ...] = (MASKED, SCORES)
-    """The models that can use it."""
+    """The families of models that can use it."""
     grid: bool = True
-    """Whether it walks along the grid; if not, it makes as many calls as it needs."""
+    """Whether it steps along the grid; otherwise it makes as many calls as it needs."""
     settles: bool = True
-    """Whether a token that is revealed stays."""
+    """Whether a revealed token never changes again."""
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its own options, with their defaults."""
+        """The sampler's options with their defaults."""
         found = inspect.signature(self.run).parameters.values()
         return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     def law_of(self, family: Family) -> str:
-        """What it does to the law of such a model; one that reads in order has no other order to disagree with."""
+        """`law` for a family of models; an autoregressive model has only one order, so nothing can contradict it."""
         return EXACT if family is CAUSAL else self.law
 
     def fits(self, schedule: Schedule) -> bool:
-        """Whether it is defined for this schedule."""
+        """Whether the sampler is defined for this schedule."""
         return self.schedules.hold(schedule)
 
 
 EXACT, STEPS, NEARS, BIASED = "exact", "exact for T steps", "nears exact as T grows", "biased"
 PERFECT = "right for a perfect denoiser"
 LAWS = {
-    EXACT: "the law of the model",
-    STEPS: "the law of the model with T steps, which nears the model's own as T grows",
-    NEARS: "an approximation of it that is right in the limit of many steps",
-    PERFECT: "the law of the model, with many steps, only if its predictions agree in every order, as true ones do",
-    BIASED: "another law: faster, or better-looking, than the model is",
+    EXACT: "the model's distribution",
+    STEPS: "the distribution of the model with T steps, which approaches the model's own as T grows",
+    NEARS: "an approximation of the model's distribution that is exact in the limit of many steps",
+    PERFECT: "the model's distribution, with many steps, only if its predictions agree in every order, as true ones do",
+    BIASED: "a different distribution: faster, or better-looking, than the model's own",
 }
-"""What the words mean."""
+"""The laws and their meanings."""
 SAMPLERS: dict[str, Sampler] = {
-    "ancestral": Sampler(ancestral.ancestral, STEPS, "positions first, then tokens; the default", ANY),
-    "analytic": Sampler(scores.analytic, STEPS, "SEDD's: with probabilities that sum to one it is ancestral", ANY),
-    "two-step": Sampler(ancestral.two_step, STEPS, "as published: a token everywhere, then which to reveal"),
+    "ancestral": Sampler(ancestral.ancestral, STEPS, "draws positions first, then tokens; the default", ANY),
+    "analytic": Sampler(scores.analytic, STEPS, "SEDD's; the same as ancestral if probabilities sum to one", ANY),
+    "two-step": Sampler(ancestral.two_step, STEPS, "as published: draws a token everywhere, then which to reveal"),
     "joint": Sampler(ancestral.joint, BIASED, "as published: one float32 draw, in which rare tokens never appear"),
     "euler": Sampler(scores.euler, NEARS, "Euler steps of the reverse chain"),
     "tau-leaping": Sampler(ancestral.tau_leaping, NEARS, "rates held constant over a step"),
@@ -86,53 +86,57 @@ SAMPLERS: dict[str, Sampler] = {
     "race": Sampler(
         hitting.race,
         EXACT,
-        "GenMD4 without time in the network, a token per call",
+        "GenMD4 if the network does not see the time, one token per call",
         POLYNOMIAL,
         time_free=True,
         grid=False,
     ),
     "speculative": Sampler(
-        speculative, EXACT, "first-hitting by drafts, checked in one batch", time_free=True, grid=False
+        speculative, EXACT, "first-hitting with drafts checked in one batch", time_free=True, grid=False
     ),
     "confidence": Sampler(order.confidence, BIASED, "MaskGIT: the most probable tokens first"),
-    "margin": Sampler(order.margin, BIASED, "where one token is far ahead of the next"),
-    "entropy": Sampler(order.entropy, BIASED, "where the network is least uncertain"),
+    "margin": Sampler(order.margin, BIASED, "first where one token is far ahead of the next"),
+    "entropy": Sampler(order.entropy, BIASED, "first where the network is least uncertain"),
     "left-to-right": Sampler(
         order.left_to_right,
         PERFECT,
-        "one token at a time, the first masked; exact for models that read in order",
+        "one token at a time, from left to right; exact for autoregressive models",
         grid=False,
         families=(MASKED, SCORES, CAUSAL),
     ),
     "halton": Sampler(order.halton, PERFECT, "positions far apart, in a fixed order"),
-    "entropy-bounded": Sampler(adaptive.entropy_bounded, BIASED, "as many at once as their entropy allows", grid=False),
-    "threshold": Sampler(adaptive.threshold, BIASED, "all that are nearly certain, at least one", grid=False),
+    "entropy-bounded": Sampler(
+        adaptive.entropy_bounded, BIASED, "as many positions at once as their entropy allows", grid=False
+    ),
+    "threshold": Sampler(adaptive.threshold, BIASED, "all positions that are nearly certain, at least one", grid=False),
     "block-wise": Sampler(
         ancestral.block_wise,
         STEPS,
-        "for block diffusion: block after block, each by ancestral steps",
+        "for block diffusion: one block after another, each by ancestral steps",
         families=(BLOCKS,),
     ),
     "uniform": Sampler(
         uniform.uniform,
         STEPS,
-        "for uniform noise: every token drawn anew in each step",
+        "for uniform noise: redraws every token in each step",
         families=(UNIFORM,),
         settles=False,
     ),
     "remask-cap": Sampler(
-        remask.remask_cap, PERFECT, "ReMDM: hides a share η again, to mend early mistakes", settles=False
+        remask.remask_cap, PERFECT, "ReMDM: remasks a share η to correct early mistakes", settles=False
     ),
-    "remask-rescale": Sampler(remask.remask_rescale, PERFECT, "ReMDM: η of the largest share", settles=False),
-    "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: hides doubtful tokens again", settles=False),
-    "remask-loop": Sampler(remask.remask_loop, BIASED, "ReMDM: unmask most, mend for a while, finish", settles=False),
+    "remask-rescale": Sampler(remask.remask_rescale, PERFECT, "ReMDM: remasks η of the largest share", settles=False),
+    "remask-confidence": Sampler(remask.remask_confidence, BIASED, "ReMDM: remasks doubtful tokens", settles=False),
+    "remask-loop": Sampler(
+        remask.remask_loop, BIASED, "ReMDM: unmasks most, corrects for a while, then finishes", settles=False
+    ),
     "forward-backward": Sampler(remask.forward_backward, PERFECT, "a step back for every step forward", settles=False),
-    "dfm-corrector": Sampler(remask.dfm_corrector, PERFECT, "discrete flow matching's corrector", settles=False),
+    "dfm-corrector": Sampler(remask.dfm_corrector, PERFECT, "the corrector of discrete flow matching", settles=False),
 }
 
 
 def find_sampler(name: str) -> Sampler:
-    """By name, or one line with the nearest."""
+    """Find a sampler by name; the error suggests the nearest one."""
     if name not in SAMPLERS:
         fail(
             "unknown sampler",
@@ -144,7 +148,7 @@ def find_sampler(name: str) -> Sampler:
 
 
 def options_of(sampler: str, given: Iterable[str]) -> dict[str, Any]:
-    """`name=value` words as the sampler's options, each of the kind of its default."""
+    """Parse `name=value` words into the sampler's options, each with the type of its default."""
     known, found = find_sampler(sampler).options, {}
     for word in given:
         name, separator, value = word.partition("=")
@@ -160,15 +164,15 @@ def options_of(sampler: str, given: Iterable[str]) -> dict[str, Any]:
             found[name] = _SWITCH[value.lower()] if kind is bool else kind(value)
         except (KeyError, ValueError):
             allowed = ", ".join(_SWITCH) if kind is bool else kind.__name__
-            what = f"{name} is on or off" if kind is bool else f"the value of {name} is not a number"
+            what = f"{name} is not on or off" if kind is bool else f"the value of {name} is not a number"
             fail(what, got=value, allowed=allowed, do=f"for example {name}={known[name]}")
     return found
 
 
 _SWITCH = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
-"""How a switch is set."""
+"""The values of a boolean option."""
 KINDS = (bool, int, float, str)
-"""What an option may be: its default says which."""
+"""The possible types of an option; its default determines the type."""
 
 
 def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sampler]:
@@ -181,7 +185,7 @@ def fitting(schedule: Schedule, family: Family, sees_time: bool) -> dict[str, Sa
 
 
 def check(name: str, process: Process, predict: Predictor, options: dict[str, Any]) -> Sampler:
-    """The sampler, if it is defined for this process and network, with these options."""
+    """Find a sampler and check that it is defined for this process, network and options."""
     sampler = find_sampler(name)
     family = predict.family
     require(
@@ -206,7 +210,7 @@ def check(name: str, process: Process, predict: Predictor, options: dict[str, An
         not (sampler.time_free and predict.sees_time),
         f"{name} needs a network that does not see the time",
         got="one that does",
-        allowed="conditioning without time",
+        allowed="a network without time conditioning",
         do="use first-hitting, or ancestral",
     )
     return sampler

@@ -1,7 +1,7 @@
-"""SEDD's samplers: chances from scores, which need not sum up to what the schedule says.
+"""SEDD's samplers: probabilities from scores, whose sum may differ from that of the schedule.
 
-With logits c = log s − log α/(1−α) and Z = Σ e^c, a masked position becomes v with the schedule's own chance times
-e^{c_v}: more often than the schedule says where Z > 1, less often where Z < 1. With probabilities (Z = 1) it is MD4.
+With logits c = log s − log α/(1−α) and Z = Σ e^c, a masked position becomes v with the schedule's own probability
+times e^{c_v}: more often than scheduled where Z > 1, less often where Z < 1. With probabilities (Z = 1) it is MD4.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from .predict import Answer, Predictor
 
 
 def analytic(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """The analytic step: chance (α_s/α_t − 1)·s_v, which is (α_s−α_t)/(1−α_t)·e^{c_v}."""
+    """The analytic step: probability (α_s/α_t − 1)·s_v, which is (α_s−α_t)/(1−α_t)·e^{c_v}."""
     if predict.family is not SCORES:
         return plain.ancestral(predict, process, x, grid, streams)
     return _by_scores(predict, process, x, grid, streams, process.schedule.unmask_prob)
 
 
 def euler(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """Euler steps of the reverse chain: chance (t−s)·β·s_v."""
+    """Euler steps of the reverse chain: probability (t−s)·β·s_v."""
     if predict.family is not SCORES:
         return plain.euler(predict, process, x, grid, streams)
     return _by_scores(predict, process, x, grid, streams, lambda s, t: (t - s) * plain.rate(process, s, t))
@@ -38,10 +38,10 @@ def _by_scores(
 ) -> Iterator[Frame]:
     require(
         not predict.filtered,
-        "scores have no temperature, top-k or top-p",
+        "temperature, top-k and top-p are not defined for scores",
         got="one of them",
         allowed="none with this sampler",
-        do="use ancestral, which normalises them",
+        do="use ancestral, which normalises the scores",
     )
     check_grid(grid)
     for step, (t, s) in enumerate(pairwise(grid.tolist())):
@@ -58,5 +58,5 @@ def _by_scores(
 
 
 def _sums_and_tokens(answer: Answer, what: Tensor) -> tuple[Tensor, ...]:
-    """Z of each position, and a token by its scores."""
+    """Z of each position, and a token drawn by its scores."""
     return answer.each(lambda c, part: (c.double().exp().sum(-1), inverse_cdf(c, what[part])))

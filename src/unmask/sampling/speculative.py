@@ -1,4 +1,4 @@
-"""Exact speculative decoding: draft several tokens at once, check them in one batch, keep what the model would say."""
+"""Exact speculative decoding: draft several tokens at once, check them in one batch, keep those the model accepts."""
 
 from collections.abc import Iterator
 
@@ -14,11 +14,11 @@ from .predict import Predictor
 def speculative(
     predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, *, drafts: int = 4
 ) -> Iterator[Frame]:
-    """The law of one token at a time in random order (`first_hitting`), in fewer calls one after the other.
+    """The distribution of one token at a time in random order (`first_hitting`), with fewer sequential calls.
 
-    Draft K positions in a random order from their marginals q_j at the present state, then ask, in one batch, about
-    the K−1 states in which the first 1..K−1 drafts are in place. Accept draft j with chance min(1, p_j/q_j); at the
-    first one refused draw from (p_j − q_j)⁺ and stop. The first is always accepted.
+    Draft K positions in random order from their marginals q_j in the current state, then evaluate, in one batch, the
+    K−1 states in which the first 1..K−1 drafts are in place. Accept draft j with probability min(1, p_j/q_j); at the
+    first rejected draft, draw from (p_j − q_j)⁺ and stop. The first draft is always accepted.
     """
     del grid
     require(drafts >= 1, "the number of drafts is not positive", got=drafts, allowed=">= 1", do="use 4")
@@ -46,7 +46,7 @@ def speculative(
 
 
 def _in_order(logits: Tensor, chosen: Tensor, row: Tensor, place: Tensor) -> Tensor:
-    """Logits of the chosen positions, by (row, draft) instead of by position."""
+    """Logits of the chosen positions, ordered by (row, draft) instead of by position."""
     number_of = (chosen.flatten().cumsum(0) - 1).view(len(chosen), -1)
     return logits[number_of[row, place]]
 
@@ -61,7 +61,7 @@ def _checked(
     accept: Tensor,
     again: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Which drafts stay, and the tokens, the refused one drawn anew."""
+    """Which drafts are kept, and the tokens, where the first rejected one is redrawn."""
     row, draft, place = drafted
     late = draft > 0
     if not bool(late.any()):
@@ -86,7 +86,7 @@ def _checked(
 
 
 def _states(x: Tensor, row: Tensor, draft: Tensor, place: Tensor, tokens: Tensor) -> Tensor:
-    """For each draft the state it is checked in: all earlier drafts of its row in place [R, N]."""
+    """The state [R, N] in which each draft is checked: all earlier drafts of its row are in place."""
     table = torch.zeros(2, len(x), int(draft.max()) + 1, dtype=torch.int64, device=x.device)
     table[:, row, draft] = torch.stack([place, tokens])
     states = x.flatten(1)[row]

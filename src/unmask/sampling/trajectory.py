@@ -1,4 +1,4 @@
-"""From masks to data: the one way in. Everything that shows or returns samples drains `trajectory`."""
+"""From masks to data: everything that shows or returns samples consumes `trajectory`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from .samplers import SamplerFunction, check
 
 @dataclass(frozen=True)
 class Sampled:
-    """What sampling gave."""
+    """The result of sampling."""
 
     tokens: Tensor
     """[B, ...]."""
@@ -39,12 +39,12 @@ def trajectory(
     fill: int | None = None,
     **options: Any,
 ) -> Iterator[Frame]:
-    """Fill the masked positions of x [B, ...], a frame for each step; the first frame is x itself.
+    """Fill the masked positions of x [B, ...] and yield a frame per step; the first frame is x itself.
 
-    What is not masked in x is never changed. Row b draws from stream b: a sample does not depend on the others in its
-    batch. window: the longest rows that the network knows; longer ones are filled block by block. fill: what stands
-    after the end of rows that differ in length. What a schedule that ends early leaves masked is drawn in one more
-    step, of each block its own.
+    Unmasked positions of x never change. Row b draws from stream b, so a sample does not depend on the rest of its
+    batch. window: the longest row that the network supports; longer rows are filled block by block. fill: the token
+    after the end of rows of different lengths. Positions that a schedule ending early leaves masked are drawn in one
+    additional step, separately for each block.
     """
     run = _completed(check(sampler, process, predict, options).run)
     if predict.family in (CAUSAL, BLOCKS):
@@ -55,14 +55,14 @@ def trajectory(
 
 
 def ended(x: Tensor, fill: int | None) -> Tensor:
-    """Where rows [B, N] have ended: nothing but `fill` follows. Nowhere if rows do not differ in length."""
+    """Where rows [B, N] have ended, that is, only `fill` follows; nowhere if `fill` is None."""
     if fill is None:
         return torch.zeros_like(x, dtype=torch.bool)
     return (x == fill).flip(1).cumprod(1).flip(1).bool()
 
 
 def _check_open_end(open_: Tensor) -> None:
-    """A model that reads from left to right cannot fill a gap before something that is given."""
+    """Check for gaps before given tokens, which a model that reads from left to right cannot fill."""
     flat = open_.flatten(1)
     require(
         not bool((flat[:, :-1] & ~flat[:, 1:]).any()),
@@ -78,7 +78,7 @@ def _start(x: Tensor, grid: Tensor) -> Frame:
 
 
 def _completed(run: SamplerFunction) -> SamplerFunction:
-    """The sampler, and one more step for what it leaves masked."""
+    """The sampler with one additional step for the positions that it leaves masked."""
 
     def completed(
         predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams, **options: Any
@@ -94,7 +94,7 @@ def _completed(run: SamplerFunction) -> SamplerFunction:
     return completed
 
 
-@torch.no_grad()  # while a frame is made, not while its reader looks at it
+@torch.no_grad()  # while a frame is computed, not while the caller uses it
 def _frames(start: Frame, rest: Iterator[Frame]) -> Iterator[Frame]:
     yield start
     yield from rest
@@ -109,7 +109,7 @@ def sample(
     sampler: str = "ancestral",
     **options: Any,
 ) -> Sampled:
-    """The end of a trajectory."""
+    """Run a trajectory and return its last state."""
     for frame in trajectory(predict, process, x, grid, streams, sampler, **options):
         tokens, calls = frame.tokens, frame.calls
     return Sampled(tokens, calls / max(1, len(x)))
@@ -118,10 +118,10 @@ def sample(
 def blank(
     shape: tuple[int, ...], mask_id: int, streams: Streams, lengths: Tensor | None = None, fill: int = 0
 ) -> Tensor:
-    """Rows [B, *shape] with everything to fill in.
+    """Rows [B, *shape] that are entirely masked.
 
-    Where rows of the data differ in length, a model has learned p(row | length): then `lengths` holds those of the
-    data, each row draws one of them, and what lies beyond is `fill`, as it was in training.
+    If the rows of the data differ in length, a model has learned p(row | length): then `lengths` holds the lengths in
+    the data, each row draws one of them, and the positions beyond it hold `fill`, as in training.
     """
     x = torch.full((len(streams), *shape), mask_id, device=streams.device)
     if lengths is None:

@@ -1,4 +1,4 @@
-"""Sampling with uniform noise: everything free starts as random tokens, and is drawn anew in every step."""
+"""Sampling with uniform noise: free positions start as random tokens and are redrawn in every step."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,7 +15,7 @@ from .predict import Answer, Predictor
 
 
 def uniform(predict: Predictor, process: Process, x: Tensor, grid: Tensor, streams: Streams) -> Iterator[Frame]:
-    """x_s ~ p(x_s | x_t) along the grid. What was given stays as it is, and is all that the rest knows of it."""
+    """x_s ~ p(x_s | x_t) along the grid. Given tokens stay fixed and affect the rest only as inputs."""
     check_grid(grid)
     free = x == process.mask_id
     x = torch.where(free, (streams.fork("start").uniform(*x.shape[1:]) * process.vocab_size).long(), x)

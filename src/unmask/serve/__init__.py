@@ -1,4 +1,4 @@
-"""Models over HTTP: OpenAI's completions, trajectories step by step, scores, figures, and a studio in the browser."""
+"""Models over HTTP: OpenAI's completions API, step-by-step trajectories, scores, metrics and a browser studio."""
 
 from .app import application
 from .engine import Limits

@@ -1,4 +1,4 @@
-"""The web application: routes, errors as one line, and the studio's files."""
+"""The web application: routes, one-line errors and the studio's files."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,23 +30,23 @@ _PAGE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-"""The studio asks nobody else for anything, and no other page may hold it in a frame."""
+"""The studio loads nothing from other servers, and no other page may embed it in a frame."""
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "One line: what is wrong, what was got, what is allowed, what to do"},
+    400: {"description": "Invalid request: one line with what is wrong, what was sent, what is allowed and what to do"},
     401: {"description": "Wrong or missing API key"},
     404: {"description": "No such model"},
     413: {"description": "The body is too large"},
-    429: {"description": "Too many requests wait; Retry-After says when to come back"},
-    503: {"description": "The server is being stopped"},
-    "4XX": {"description": "Any other mistake, in one line"},
+    429: {"description": "Too many requests are waiting; Retry-After says when to try again"},
+    503: {"description": "The server is shutting down"},
+    "4XX": {"description": "Any other client error, in one line"},
 }
-"""The last one keeps FastAPI from listing a 422 of its own, which is never sent."""
+"""The last entry keeps FastAPI from listing its own 422, which is never sent."""
 
 
 def application(
     models: dict[str, Model], limits: Limits | None = None, *, key: str | None = None, hosts: list[str] | None = None
 ) -> FastAPI:
-    """A server of these models. hosts: the names under which it may be called (any, unless given)."""
+    """Create the application that serves these models. hosts: the allowed host names; None allows any."""
     limits, key = limits or Limits(), checked(key)
     metrics = Metrics()
     served = {name: Served(name, Engine(model, limits, metrics.call_observer(name))) for name, model in models.items()}
@@ -72,12 +72,12 @@ def application(
 def _add_pages(app: FastAPI, metrics: Metrics, served: dict[str, Served]) -> None:
     @app.get("/healthz", tags=["operation"])
     def health() -> dict[str, Any]:
-        """Whether it serves."""
+        """Health check."""
         return {"status": "ok", "version": __version__, "models": list(served)}
 
     @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)
     def figures() -> PlainTextResponse:
-        """For Prometheus."""
+        """Metrics for Prometheus."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.get("/", include_in_schema=False)
@@ -86,14 +86,14 @@ def _add_pages(app: FastAPI, metrics: Metrics, served: dict[str, Served]) -> Non
 
     @app.get("/docs", include_in_schema=False)
     def reference() -> FileResponse:
-        """Ours, since FastAPI's own page loads its scripts from elsewhere."""
+        """Our own page: FastAPI's loads its scripts from other servers."""
         return FileResponse(STUDIO / "reference.html", headers=_PAGE_HEADERS)
 
     app.mount("/studio", _StudioFiles(directory=STUDIO), name="studio")
 
 
 class _StudioFiles(StaticFiles):
-    """With the headers of the page."""
+    """Static files, sent with the headers of the page."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -102,7 +102,7 @@ class _StudioFiles(StaticFiles):
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Whatever is wrong with a request is one line, as OpenAI's clients read it."""
+    """Report every error of a request as one line, in the format of OpenAI's API."""
 
     async def wrong(_: Request, mistake: Exception) -> JSONResponse:
         headers = {"Retry-After": str(mistake.seconds)} if isinstance(mistake, BusyError) else None

@@ -1,7 +1,7 @@
-"""The network calls of many samplers, made together.
+"""Batches the network calls of many samplers.
 
-Each request is a sampler in a thread of its own. When every one of them waits for the network, all that they ask is
-computed in as few calls as possible. Whoever comes joins at the next step, whoever is done leaves: continuous batching.
+Each request runs a sampler in its own thread. Once all of them wait for the network, their inputs are computed in as
+few calls as possible. New requests join at the next step and finished ones leave: continuous batching.
 """
 
 import threading
@@ -17,23 +17,23 @@ from ..core.device import mixed
 from ..networks import Network, Replayed
 
 _RAGGED = 0.75
-"""Rows are computed beside longer ones if they are at least this share of their length: the rest is wasted."""
+"""Rows are batched with longer ones if they have at least this share of their length; the padding is wasted."""
 _FEW = 1 << 20
-"""Up to so many logits are computed with those of others: few positions cost a pass over all weights of the head."""
+"""Head calls of up to this many logits are batched: even few positions cost a pass over all weights of the head."""
 _LAST = 2
-"""Seconds that the last network call has when the batcher is closed."""
+"""Seconds to wait for the last network call when the batcher is closed."""
 
 
 class ServerStoppedError(Exception):
-    """Nothing is computed any more."""
+    """The server is shutting down and computes nothing more."""
 
     def __init__(self) -> None:
-        super().__init__("the server is being stopped: ask again when it is back")
+        super().__init__("the server is shutting down: try again when it is back")
 
 
 @dataclass
 class _Answer:
-    """What a sampler gets when its call is answered."""
+    """The result of a sampler's call."""
 
     done: threading.Event = field(default_factory=threading.Event)
     result: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -42,7 +42,7 @@ class _Answer:
 
 @dataclass
 class _Call:
-    """A sampler asks for features."""
+    """A sampler's request for features."""
 
     x: Tensor
     t: Tensor
@@ -52,7 +52,7 @@ class _Call:
 
 @dataclass
 class _HeadCall:
-    """A sampler asks for logits."""
+    """A sampler's request for logits."""
 
     features: Tensor
     answer: _Answer = field(default_factory=_Answer)
@@ -62,7 +62,7 @@ _C = TypeVar("_C", _Call, _HeadCall)
 
 
 class Batcher:
-    """A network for many threads at once; results are those of single calls but for rounding."""
+    """A network shared by many threads; results equal those of single calls up to rounding."""
 
     def __init__(self, network: Network, device: torch.device, rows: int = 64, observe: Callable[[int], object] = id):
         self._network, self._device, self._rows, self._observe = network, device, rows, observe
@@ -78,8 +78,8 @@ class Batcher:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """Within the block, the others wait for our calls, and only one of us works at a time: many threads that all
-        compute a little get into each other's way, and it is little beside what the network computes.
+        """Within the block, the other members wait for our calls, and only one member works at a time: many threads
+        that each compute a little slow each other down, and their work is small compared with the network's.
         """
         self._count(1)
         try:
@@ -89,11 +89,11 @@ class Batcher:
             self._count(-1)
 
     def features(self, x: Tensor, t: Tensor, label: Tensor | None = None) -> Tensor:
-        """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]; only by a member."""
+        """Features [R, ..., D] of tokens [R, ...] at times [R] with labels [R]; call only as a member."""
         return self._ask(_Call(x, t, label))
 
     def head(self, features: Tensor) -> Tensor:
-        """Logits [M, V] from features [M, D]; only by a member."""
+        """Logits [M, V] from features [M, D]; call only as a member."""
         many = len(features) * self._network.vocab_size > _FEW
         return self._network.head(features) if many else self._ask(_HeadCall(features))
 
@@ -114,14 +114,14 @@ class Batcher:
         return answer.result
 
     def close(self) -> None:
-        """End the thread; whoever still waits for an answer gets none."""
+        """End the thread; calls that still wait get an error."""
         with self._change:
             self._closed = True
             for call in (*self._waiting, *self._running):
                 call.answer.error = ServerStoppedError()
                 call.answer.done.set()
             self._change.notify_all()
-        self._thread.join(_LAST)  # a call that takes longer ends with the process
+        self._thread.join(_LAST)  # a longer call ends with the process
 
     def _count(self, change: int) -> None:
         with self._change:
@@ -142,7 +142,7 @@ class Batcher:
                 self._answer(group, self._features)
             if heads:
                 self._answer(heads, self._heads)
-            for call in calls:  # all at once: whoever goes on takes the cores that the network computes with
+            for call in calls:  # all at once: a sampler that resumes takes the cores that the network computes on
                 call.answer.done.set()
 
     def _answer(self, calls: list[_C], compute: Callable[[list[_C]], Iterable[Tensor]]) -> None:
@@ -150,12 +150,12 @@ class Batcher:
             with torch.no_grad(), mixed(self._device):
                 for call, result in zip(calls, compute(calls), strict=True):
                     call.answer.result = result
-        except BaseException as error:  # whoever asked must hear of it, or would wait for ever
+        except BaseException as error:  # the callers must get it, or they would wait forever
             for call in calls:
                 call.answer.error = error
 
     def _heads(self, calls: list[_HeadCall]) -> Iterable[Tensor]:
-        """They are few: see `_FEW`."""
+        """Only calls with few logits get here: see `_FEW`."""
         found = self._network.head(torch.cat([call.features for call in calls]))
         return torch.split(found, [len(call.features) for call in calls])
 
@@ -178,8 +178,8 @@ class Batcher:
 
 
 def grouped(calls: list[_Call], rows: int, ragged: bool) -> Iterator[list[_Call]]:
-    """Calls that fit into one: of nearly the same length, with or without labels, at most so many rows unless one
-    alone has more.
+    """Group calls that can be computed together: of similar length, all with or all without labels, with at most
+    `rows` rows unless a single call has more.
     """
     group: list[_Call] = []
     for call in sorted(calls, key=lambda call: (call.label is None, call.x.shape[1]), reverse=True):

@@ -1,4 +1,4 @@
-"""What requests may say, checked before anything else looks at it."""
+"""Request bodies, validated before anything else reads them."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -7,18 +7,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from ..run import Sampling
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Steps = Annotated[int, Field(ge=1, description="Of the grid, for samplers that walk along one.")]
+Steps = Annotated[int, Field(ge=1, description="Grid steps, for samplers that use a grid.")]
 Text = Annotated[str, Field(max_length=1 << 18)]
 Stop = Annotated[str, Field(max_length=256)]
 _Item = TypeVar("_Item")
 Items = Annotated[list[_Item], Field(fail_fast=True)]
-"""One wrong item is enough: to name each of a million takes seconds."""
+"""Validation stops at the first wrong item: naming each of a million takes seconds."""
 Tokens = Items[Annotated[int, Field(ge=0)] | None]
-"""Null where there is a gap."""
+"""Token ids; null marks a gap."""
 
 
 class Body(BaseModel):
-    """Of any request: unknown fields are a mistake, and said so."""
+    """Base class of all bodies: unknown fields are an error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,10 +34,10 @@ class How(Body):
     guidance: Annotated[float, Field(ge=0, le=100)] | None = None
     grid: Literal["uniform", "cosine"] | None = None
     seed: Seed | None = None
-    """None: a new one, which the answer names."""
+    """None: a new seed, which the response reports."""
 
     def sampling(self, seed: int, masked: int, label: int | None = None) -> Sampling:
-        """As the model takes it; as many steps as there are tokens to fill unless it says otherwise, 64 at most."""
+        """The model's sampling settings; `steps` defaults to the number of tokens to fill, at most 64."""
         return Sampling(
             sampler=self.sampler,
             steps=self.steps or max(1, min(64, masked)),
@@ -52,26 +52,26 @@ class How(Body):
 
 
 class StreamOptions(Body):
-    """OpenAI's."""
+    """OpenAI's `stream_options`."""
 
     include_usage: bool = False
 
 
 class CompletionBody(How):
-    """OpenAI's `POST /v1/completions`, and how to sample."""
+    """OpenAI's `POST /v1/completions`, with sampling options."""
 
     model: str
     prompt: Text | Items[Text] | Items[int] | Items[Items[int]] = ""
-    suffix: Text | None = Field(None, description="What follows the gap: the completion fills what lies between.")
-    max_tokens: Annotated[int, Field(ge=1)] = Field(16, description="Tokens of the gap.")
+    suffix: Text | None = Field(None, description="Text after the gap that the completion fills.")
+    max_tokens: Annotated[int, Field(ge=1)] = Field(16, description="Number of tokens in the gap.")
     n: Annotated[int, Field(ge=1)] = 1
     stop: Stop | Annotated[Items[Stop], Field(max_length=4)] | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
-    echo: bool = Field(False, description="Give the prompt back before the completion.")
+    echo: bool = Field(False, description="Return the prompt before the completion.")
     user: str | None = Field(None, description="Ignored.")
     best_of: Literal[1] | None = None
-    logprobs: None = Field(None, description="Not defined here: tokens are not drawn from left to right.")
+    logprobs: None = Field(None, description="Not supported: tokens are not drawn from left to right.")
     logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = None
     presence_penalty: Literal[0] = 0
     frequency_penalty: Literal[0] = 0
@@ -82,7 +82,7 @@ class CompletionBody(How):
     )
     @classmethod
     def _default(cls, value: Any, info: ValidationInfo) -> Any:
-        """Null is OpenAI's word for the default."""
+        """As in OpenAI's API, null means the default."""
         return cls.model_fields[str(info.field_name)].default if value is None else value
 
     @field_validator("presence_penalty", "frequency_penalty", mode="before")
@@ -91,21 +91,21 @@ class CompletionBody(How):
         return 0 if value == 0 else value
 
     def stops(self) -> list[str]:
-        """Where the text ends, were they to appear."""
+        """The strings at which the text ends."""
         found = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return [text for text in found if text]
 
 
 class TokensBody(Body):
-    """A text to be read as tokens."""
+    """A text to tokenize."""
 
     model: str
     text: Text
-    gaps: bool = Field(False, description="Whether `____` and `[MASK:5]` stand for gaps: their tokens are null.")
+    gaps: bool = Field(False, description="Whether `____` and `[MASK:5]` mark gaps, whose tokens are null.")
 
 
 class TextBody(Body):
-    """Tokens to be read as a text."""
+    """Tokens to convert to text."""
 
     model: str
     tokens: Annotated[Tokens, Field(max_length=1 << 16)]
@@ -116,24 +116,24 @@ class TrajectoryBody(How):
 
     model: str
     tokens: Annotated[Tokens, Field(min_length=1)]
-    """Flat, also for pictures."""
+    """A flat list, also for images."""
     n: Annotated[int, Field(ge=1)] = 1
     label: int | None = None
 
 
 class AlternativesBody(Body):
-    """A state and a place in it."""
+    """A partly masked row and a position in it."""
 
     model: str
     tokens: Annotated[Tokens, Field(min_length=1)]
     place: Annotated[int, Field(ge=0)]
     count: Annotated[int, Field(ge=1, le=50)] = 8
-    token: Annotated[int, Field(ge=0)] | None = Field(None, description="Is among the answers however rare it is.")
+    token: Annotated[int, Field(ge=0)] | None = Field(None, description="Always in the response, however rare.")
     label: int | None = None
 
 
 class ScoreBody(Body):
-    """A text to be scored."""
+    """A text to score."""
 
     model: str
     text: Annotated[Text, Field(min_length=1)]

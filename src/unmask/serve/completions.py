@@ -1,4 +1,4 @@
-"""`/v1/completions` and `/v1/models`, as OpenAI's clients speak. A suffix makes it infilling."""
+"""`/v1/completions` and `/v1/models`, compatible with OpenAI's clients. A suffix turns completion into infilling."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ _DONE = "data: [DONE]\n\n"
 
 @dataclass
 class Growing:
-    """The text of one choice, from left to right, as far as it is certain."""
+    """The text of one choice, from left to right, as far as it is final."""
 
     served: Served
     gap: NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Growing:
     tokens: int = 0
 
     def take(self, row: NDArray[np.int64], last: bool) -> str:
-        """What is new since the last time: up to the first gap, and no part of a stop or of a character."""
+        """The new text since the last call: up to the first gap, without a partial stop string or character."""
         found = row[self.gap]
         hidden = np.flatnonzero(found == self.served.model.process.mask_id)
         known = found[: hidden[0]] if len(hidden) else found
@@ -57,7 +57,7 @@ class Growing:
         text = self.served.model.vocabulary.decode(known)
         dropped = self.drop_space and text.startswith(" ")
         self.text = text[1:] if dropped else text
-        places = (self.text.find(stop, self.sent) for stop in self.stops)  # what was sent holds no part of any
+        places = (self.text.find(stop, self.sent) for stop in self.stops)  # no part of a stop was sent
         cut = min((place for place in places if place >= 0), default=None)
         if cut is not None:
             self.text, self.finished = self.text[:cut], "stop"
@@ -67,7 +67,7 @@ class Growing:
         return self._fresh(whole=self.finished is not None)
 
     def _spent(self, known: NDArray[np.int64], length: int) -> int:
-        """How many of the tokens hold so many characters: those that are given back, in one piece or as a stream."""
+        """The number of tokens that `length` characters take: those returned, whether streamed or not."""
         ends = accumulate(map(len, self.served.model.vocabulary.pieces(known)), initial=0)
         return bisect_left(list(ends), length)
 
@@ -81,7 +81,7 @@ class Growing:
 
 
 def _begun(stop: str, tail: str) -> int:
-    """How many characters of a stop, short of all, a text ends in."""
+    """The length of the longest proper prefix of a stop that the text ends in."""
     return next((n for n in range(len(stop) - 1, 0, -1) if tail.endswith(stop[:n])), 0)
 
 
@@ -91,13 +91,13 @@ class CompletionRequest:
 
     prompt: Prompt
     echo: str
-    """What is given back before the completion."""
+    """Text returned before the completion."""
     drop_space: bool
-    """Whether the prompt ends in the space that the completion begins with."""
+    """Whether the prompt ends with the space that the completion begins with."""
 
 
 def prompts_of(body: CompletionBody, served: Served) -> list[CompletionRequest]:
-    """The prompts, none of which is read before it is known that they are not too many."""
+    """The prompts of a request; their number is checked before any of them is tokenized."""
     served.check_text()
     given: Any = body.prompt if isinstance(body.prompt, list) and body.prompt else [body.prompt]
     if isinstance(given[0], int):
@@ -115,31 +115,31 @@ def _request(given: str | list[int], body: CompletionBody, served: Served) -> Co
         text, drop_space = given, ends_in_space(given, vocabulary)
     else:
         good = all(0 <= token < vocabulary.size for token in given)
-        require(good, "no such token", got="one outside", allowed=f"0..{vocabulary.size - 1}", do="send text")
+        require(good, "no such token", got="one out of range", allowed=f"0..{vocabulary.size - 1}", do="send text")
         text, drop_space = vocabulary.decode(given) if body.echo else "", False
     tokens = around(given, body.max_tokens, body.suffix or "", vocabulary)
     return CompletionRequest(tokens, text if body.echo else "", drop_space)
 
 
 def router(models: dict[str, Served]) -> APIRouter:
-    """The routes."""
+    """Create the routes of the OpenAI API."""
     routes = APIRouter(prefix="/v1", tags=["OpenAI"])
 
     @routes.get("/models")
     def list_models() -> dict[str, Any]:
-        """What is served."""
+        """List the served models."""
         return {"object": "list", "data": [_model(name) for name in models]}
 
     @routes.get("/models/{name:path}")
     def one_model(name: str) -> dict[str, Any]:
-        """One of them."""
+        """Describe one model."""
         return _model(find_served(models, name).name)
 
     @routes.post("/completions", response_model=None)
     async def completions(body: CompletionBody, request: Request) -> Response:
         """Continue a prompt, or fill the gap between a prompt and a suffix."""
         served = find_served(models, body.model)
-        prompts = await run_in_threadpool(prompts_of, body, served)  # to read a long text takes a while
+        prompts = await run_in_threadpool(prompts_of, body, served)  # tokenizing a long text takes a while
         answer = _Answer(body, served, prompts)
         if body.stream:
             return await streamed(request, answer.chunks(), _failed)
@@ -161,7 +161,7 @@ def _failed(document: Document) -> str:
 
 
 class _Answer:
-    """The choices of one request: those of one prompt are sampled together."""
+    """The choices of one request; the choices of one prompt are sampled together."""
 
     def __init__(self, body: CompletionBody, served: Served, prompts: list[CompletionRequest]):
         self.body, self.served, self.prompts = body, served, prompts
@@ -179,7 +179,7 @@ class _Answer:
         ]
 
     async def whole(self) -> dict[str, Any]:
-        """One JSON document."""
+        """The complete response as one JSON document."""
         tasks = [asyncio.ensure_future(self._finish(number)) for number in range(len(self.prompts))]
         try:
             await asyncio.gather(*tasks)
@@ -194,7 +194,7 @@ class _Answer:
                 pass
 
     async def chunks(self) -> AsyncGenerator[str]:
-        """Server-sent events: text as it becomes certain, from left to right."""
+        """Server-sent events: text from left to right as it becomes final."""
         for number in range(len(self.prompts)):
             async with aclosing(self._grown(number)) as grown:
                 async for parts in grown:
@@ -205,8 +205,8 @@ class _Answer:
         yield _DONE
 
     async def _grown(self, number: int) -> AsyncGenerator[list[dict[str, Any]]]:
-        """New parts of the choices of a prompt, step by step: first its echo, as soon as a step shows that nothing is
-        wrong, and last why they end.
+        """New parts of a prompt's choices, step by step: first the echo, once a step has succeeded, and last the
+        reasons why the choices end.
         """
         echo, prompt = self._echo(number), self.prompts[number].prompt
         sampling: Sampling = self.body.sampling(self.seed + number, int(prompt.gap.sum()))

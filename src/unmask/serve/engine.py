@@ -1,4 +1,4 @@
-"""Jobs of a model: a bounded number at the same time, a bounded number that waits, each with frames as they come."""
+"""The jobs of a model: a bounded number runs, a bounded number waits, and each yields its frames as they are made."""
 
 import asyncio
 import math
@@ -18,43 +18,43 @@ from .batcher import Batcher, ServerStoppedError
 
 _T = TypeVar("_T")
 _END: object = object()
-"""Comes after the last item of a job."""
+"""Marks the end of a job's items."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server takes on."""
+    """The limits of a server."""
 
     jobs: int = 32
-    """At the same time."""
+    """Jobs that run at the same time."""
     queue: int = 256
-    """That wait; beyond it, callers are told to come back."""
+    """Jobs that may wait; beyond that, requests are refused with a time to try again."""
     rows: int = 64
     """Samples in one network call."""
     samples: int = 16
-    """Of one request."""
+    """Samples in one request."""
     tokens: int = 2048
-    """Of one sample, given and new."""
+    """Tokens of one sample, given and new."""
     steps: int = 1024
     body: int = 1 << 20
-    """Bytes of a request."""
+    """Bytes in a request body."""
 
 
 class BusyError(Exception):
     """The queue is full."""
 
     def __init__(self, seconds: int):
-        super().__init__(f"too many requests wait already: try again in {seconds} s")
+        super().__init__(f"too many requests are waiting: try again in {seconds} s")
         self.seconds = seconds
 
 
 class RequestCancelledError(Exception):
-    """Nobody waits for the result any more."""
+    """The client no longer waits for the result."""
 
 
 @dataclass(eq=False)
 class _Client:
-    """Somebody in the event loop who waits for what a job in its thread says."""
+    """A coroutine in the event loop that waits for the items of a job in another thread."""
 
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     items: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
@@ -71,7 +71,7 @@ class _Client:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The network as long as somebody waits for the result."""
+    """The network, usable only while a client waits for the result."""
 
     batcher: Batcher
     gone: threading.Event
@@ -86,7 +86,7 @@ class _Wanted:
 
 
 class Engine:
-    """Runs the jobs of one model; those that run at the same time share network calls."""
+    """Runs the jobs of one model; jobs that run at the same time share network calls."""
 
     def __init__(self, model: Model, limits: Limits, observe: Callable[[int], object] = id):
         self.model, self.limits = model, limits
@@ -96,9 +96,9 @@ class Engine:
         self._clients: set[_Client] = set()
         self._stopped = False
         self.pending = 0
-        """Jobs that run or wait."""
+        """Running and waiting jobs."""
         self._usual = 1.0
-        """Seconds that a job takes, as a moving average."""
+        """Moving average of the seconds per job."""
 
     @property
     def running(self) -> int:
@@ -109,12 +109,12 @@ class Engine:
         return self.pending - self.running
 
     async def frames(self, x: Tensor, sampling: Sampling) -> AsyncGenerator[Frame]:
-        """The trajectory that fills x [B, ...], the first frame being x itself; closing it ends the work."""
+        """The trajectory that fills x [B, ...]; the first frame is x itself. Closing the generator ends the work."""
         async for frame in self._items(lambda halves: self.model.frames(x, sampling, halves=halves)):
             yield frame
 
     async def run(self, work: Callable[[Halves], _T]) -> _T:
-        """Anything else that asks the network."""
+        """Run any other work that calls the network."""
 
         def once(halves: Halves) -> Iterator[_T]:
             yield work(halves)
@@ -124,7 +124,7 @@ class Engine:
         return result
 
     async def _items(self, work: Callable[[Halves], Iterator[_T]]) -> AsyncGenerator[_T]:
-        """What `work` yields in a thread of its own, as it comes."""
+        """Run `work` in its own thread and yield its items as they are produced."""
         client = _Client()
 
         def job() -> None:
@@ -162,7 +162,7 @@ class Engine:
         return future
 
     def _leave(self, client: _Client, future: Future[None]) -> None:
-        """Nobody waits any more: what runs ends at its next step, and what has not begun never does."""
+        """The client has left: a running job ends at its next step, and a waiting one never starts."""
         client.gone.set()
         never = future.cancel()
         with self._lock:
@@ -175,14 +175,14 @@ class Engine:
             self._usual += 0.1 * (seconds - self._usual)
 
     def stop(self) -> None:
-        """Cut off whoever waits, and take nothing on any more."""
+        """Send an error to all waiting clients and accept no more jobs."""
         with self._lock:
             self._stopped = True
             for client in self._clients:
                 client.cut_off()
 
     def close(self) -> None:
-        """End soon, whatever still runs."""
+        """Stop without waiting for running jobs."""
         self.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._batcher.close()

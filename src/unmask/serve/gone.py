@@ -1,4 +1,4 @@
-"""Work for a client that may go away."""
+"""Responses for clients that may disconnect."""
 
 import asyncio
 import logging
@@ -13,17 +13,17 @@ from .errors import Document, response
 
 _T = TypeVar("_T")
 _LOOK = 0.2
-"""Seconds between looks whether the client is still there."""
+"""Seconds between checks that the client is still connected."""
 _NOBODY = 499
-"""The status of an answer that nobody reads."""
+"""The status of a response to a client that has disconnected."""
 
 
 class _GoneError(Exception):
-    """Nobody reads the answer."""
+    """The client has disconnected."""
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Response:
-    """The result of `work` as JSON; it is given up when the client goes away."""
+    """Return the result of `work` as JSON; cancel the work if the client disconnects."""
     try:
         return JSONResponse(await _while_there(request, work))
     except _GoneError:
@@ -31,8 +31,8 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Respo
 
 
 async def streamed(request: Request, events: AsyncGenerator[str], failed: Callable[[Document], str]) -> Response:
-    """Server-sent events as they come, ended when the client goes away. What is wrong is said before they begin, or
-    by what `failed` makes of an error.
+    """Stream server-sent events until the client disconnects. An error before the first event is raised; a later one
+    is sent as the event that `failed` makes of it.
     """
     try:
         first = await _while_there(request, _next(events))

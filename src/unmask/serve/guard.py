@@ -1,4 +1,4 @@
-"""What every request passes: host, key, size of its body, the count. Plain ASGI, so that streams stay streams."""
+"""Middleware for every request: host, key, body size and metrics. Plain ASGI, so that streams are not buffered."""
 
 import asyncio
 import json
@@ -19,24 +19,25 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _GUARDED = ("/v1/", "/api/")
-"""What needs the key; health, figures and the pages hold no secret."""
+"""Paths that require the key; health, metrics and the pages contain nothing secret."""
 
 
 class TooLargeError(Exception):
-    """A body beyond the limit."""
+    """The body exceeds the limit."""
 
 
 def checked(key: str | None) -> str | None:
-    """A key as it was meant: without the end of the line of the file that it came from."""
+    """The key without surrounding whitespace, such as the newline of the file that it was read from."""
     if key is None:
         return None
-    good = len(key.split()) == 1  # the key itself stays out of the message
-    require(good, "the API key is not one word", got="another", allowed="no spaces in it", do="change UNMASK_API_KEY")
+    good = len(key.split()) == 1
+    got = "an empty key or one with spaces"  # the key itself stays out of the message
+    require(good, "the API key is not one word", got=got, allowed="a key without spaces", do="change UNMASK_API_KEY")
     return key.strip()
 
 
 class Guard:
-    """Around the app. hosts: the names under which it may be called, if not any."""
+    """Wraps the app. hosts: the allowed host names; None allows any."""
 
     def __init__(self, app: App, key: str | None, hosts: list[str] | None, largest: int, metrics: Metrics):
         self._app, self._key, self._hosts, self._largest, self._metrics = app, key, hosts, largest, metrics
@@ -55,7 +56,7 @@ class Guard:
 
         try:
             await self._checked(scope, receive, counted)
-        except asyncio.CancelledError:  # only a server that ends cancels what has come so far
+        except asyncio.CancelledError:  # a request that got this far is cancelled only at shutdown
             if not status:
                 await _answer(counted, *response(ServerStoppedError()))
         finally:
@@ -66,7 +67,7 @@ class Guard:
     async def _checked(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value for name, value in scope["headers"]}
         if not self._named(headers):
-            await _answer(send, 400, error("the server does not go by this name: use its own address"))
+            await _answer(send, 400, error("unknown host name: use the server's own address"))
             return
         if scope["path"].startswith(_GUARDED) and not self._allowed(headers):
             await _answer(send, 401, error("wrong or missing API key", code="invalid_api_key"))
@@ -86,7 +87,7 @@ class Guard:
             return message
 
         async def watched(message: Message) -> None:
-            """The app may take our exception for a mistake of its own: whatever it says then, we say this."""
+            """The app may handle our exception as an error of its own: replace whatever it sends by a 413."""
             nonlocal refused
             if seen <= self._largest:
                 await send(message)
@@ -97,7 +98,7 @@ class Guard:
         await self._app(scope, limited, watched)
 
     def _named(self, headers: dict[str, bytes]) -> bool:
-        """Whether we are called by a name of ours: a page elsewhere may have given our address another."""
+        """Whether the Host header is one of ours: another site may have pointed its own name at our address."""
         name = re.sub(r":\d*$", "", headers.get("host", b"").decode("latin-1")).lower()
         return self._hosts is None or name in self._hosts
 
@@ -108,7 +109,7 @@ class Guard:
         return scheme.lower() == b"bearer" and secrets.compare_digest(given.strip(), self._key.encode())
 
     async def _refuse(self, send: Send) -> None:
-        await _answer(send, 413, error(f"the body is too large; allowed: at most {self._largest:,} bytes"))
+        await _answer(send, 413, error(f"the request body is too large; allowed: at most {self._largest:,} bytes"))
 
 
 async def _answer(send: Send, status: int, document: Document) -> None:

@@ -1,4 +1,4 @@
-"""The models of a server, by name, and the checks that all requests share."""
+"""The models of a server by name, and the checks that all requests share."""
 
 import secrets
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class UnknownModelError(Exception):
 
 @dataclass(frozen=True)
 class Served:
-    """A model that can be asked."""
+    """A served model with its engine."""
 
     name: str
     engine: Engine
@@ -44,7 +44,7 @@ class Served:
         return not isinstance(self.model.vocabulary, Integers)
 
     def describe(self) -> dict[str, Any]:
-        """What a page must know to show it."""
+        """Everything that the studio needs to know about the model."""
         model = self.model
         picture = is_picture(model.vocabulary, model.facts.shape)
         family = model.method.family
@@ -76,15 +76,15 @@ class Served:
         }
 
     def check_text(self) -> None:
-        """That texts mean something to it."""
-        require(self.is_text, "this model knows no text", got=self.name, allowed="a text model", do="see /v1/models")
+        """Check that this is a text model."""
+        require(self.is_text, "this is not a text model", got=self.name, allowed="a text model", do="see /v1/models")
 
     def piece(self, token: int) -> str:
         """The text of one token."""
         return self.model.vocabulary.decode([token]) if self.is_text else str(token)
 
     def pieces(self, tokens: list[int | None]) -> list[str | None]:
-        """What each token adds to the text of all; None in gaps, which break characters of several tokens."""
+        """What each token adds to the text of the row; None in gaps, which split characters of several tokens."""
         found: list[str | None] = []
         for gap, run in groupby(tokens, key=lambda token: token is None):
             if gap:
@@ -94,7 +94,7 @@ class Served:
         return found
 
     def check(self, *, samples: int = 1, tokens: int = 1, steps: int | None = None) -> None:
-        """That a request is not too large."""
+        """Check that a request is not too large."""
         for value, most, what in (
             (samples, self.limits.samples, "samples"),
             (tokens, self.limits.tokens, "tokens"),
@@ -103,16 +103,16 @@ class Served:
             require(value <= most, f"too many {what}", got=value, allowed=f"at most {most}", do="ask for fewer")
 
     def known(self, largest: int) -> None:
-        """That there is such a token."""
+        """Check that the token id exists."""
         size = self.model.vocabulary.size
-        require(largest < size, "no such token", got=largest, allowed=f"0..{size - 1}", do="read the text again")
+        require(largest < size, "no such token", got=largest, allowed=f"0..{size - 1}", do="tokenize the text again")
 
     def rows(self, tokens: NDArray[np.int64], gap: NDArray[np.bool_], count: int) -> Tensor:
-        """[count, *shape], masked in the gap; running text may have any length."""
+        """Rows [count, *shape], masked in the gap; models of running text accept any length."""
         model = self.model
         shape = model.facts.shape
         size = int(np.prod(shape))
-        require(bool(gap.any()), "there is nothing to fill", got="no gap", allowed="at least one", do="mask something")
+        require(bool(gap.any()), "there is nothing to fill", got="no gap", allowed="at least one", do="mask a token")
         good = len(tokens) == size if len(shape) > 1 else (len(tokens) <= size or not model.rows)
         require(
             good, "the row does not fit the model", got=len(tokens), allowed=f"{size} tokens", do="change its length"
@@ -126,12 +126,12 @@ class Served:
 
 
 def find_served(models: dict[str, Served], name: str) -> Served:
-    """A model by its name."""
+    """Find a model by name."""
     if name not in models:
         raise UnknownModelError(f"no such model: got {name!r}, allowed: {', '.join(models)}; see /v1/models")
     return models[name]
 
 
 def seed_of(how: How) -> int:
-    """As asked, or a new one."""
+    """The seed of the request, or a new one."""
     return secrets.randbits(32) if how.seed is None else how.seed

@@ -1,4 +1,4 @@
-"""A server that listens: where it may, on a port that is free, until it is asked to stop."""
+"""Opening the socket and running the server until it is asked to stop."""
 
 import asyncio
 import ipaddress
@@ -15,13 +15,13 @@ from .engine import Engine, Limits
 from .guard import checked
 
 _FINISH = 25
-"""Seconds that running requests have when the server is stopped; then they are told so."""
+"""Seconds that running requests have to finish at shutdown; after that they get an error."""
 _LEAVE = 3
-"""Seconds after which clients that do not even read that are left."""
+"""Additional seconds for clients to read that error before they are disconnected."""
 
 
 class _Server(uvicorn.Server):
-    """Cuts off in the end what is not finished: uvicorn alone would cancel it without a word."""
+    """Sends an error to unfinished requests at shutdown; uvicorn alone would cancel them without a message."""
 
     def __init__(self, config: uvicorn.Config, engines: list[Engine]):
         super().__init__(config)
@@ -45,7 +45,7 @@ def serve(
     limits: Limits,
     ready: Callable[[str], object] = id,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; then finish what runs. `ready` is told the address."""
+    """Serve until SIGINT or SIGTERM, then finish running requests. `ready` is called with the address."""
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     hosts = ["localhost", "127.0.0.1", "[::1]", shown] if is_loopback(host) else None
@@ -56,7 +56,7 @@ def serve(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether the host can be reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -64,15 +64,15 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int, key: str | None) -> socket.socket:
-    """A socket that listens there; others may reach it only with a key. Port 0: any that is free."""
+    """A listening socket; an address that is not a loopback address requires a key. Port 0 takes any free port."""
     require(
         bool(checked(key)) or is_loopback(host),
-        "a public address needs an API key",
-        got=f"--host {host} and no key",
-        allowed="127.0.0.1 without one",
+        "a public address requires an API key",
+        got=f"--host {host} without a key",
+        allowed="127.0.0.1 without a key",
         do="set UNMASK_API_KEY, or listen on 127.0.0.1",
     )
-    require(0 <= port < 65536, "no such port", got=port, allowed="0..65535", do="leave it out for 8000")
+    require(0 <= port < 65536, "the port is out of range", got=port, allowed="0..65535", do="omit --port to use 8000")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
@@ -89,6 +89,6 @@ def listen(host: str, port: int, key: str | None) -> socket.socket:
             f"cannot listen on {host}:{port}",
             got=error.strerror or str(error),
             allowed="a free port of an address of this machine",
-            do="choose another with --port, or 0 for any",
+            do="choose another with --port, or use 0 for any free port",
         )
     return found

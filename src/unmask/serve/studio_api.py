@@ -1,4 +1,4 @@
-"""What the studio asks: a text as tokens, a trajectory step by step, what else a token might have been, surprise."""
+"""The studio's API: tokenization, step-by-step trajectories, alternatives for a token, and scores."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -24,24 +24,24 @@ from .served import Served, find_served, seed_of
 
 
 def router(models: dict[str, Served]) -> APIRouter:
-    """The routes."""
+    """Create the routes of the studio's API."""
     routes = APIRouter(prefix="/api", tags=["studio"])
 
     @routes.get("/models")
     def list_models() -> list[dict[str, Any]]:
-        """What is served, with all that a page must know."""
+        """List the served models with everything that the studio needs to know about them."""
         return [served.describe() for served in models.values()]
 
     @routes.post("/tokens")
     def tokens(body: TokensBody) -> list[dict[str, Any]]:
-        """A text as the model reads it."""
+        """Tokenize a text."""
         served = _of_text(models, body.model)
         ids = _read(served, body) if body.text else []
         return [{"id": token, "text": text} for token, text in zip(ids, served.pieces(ids), strict=True)]
 
     @routes.post("/text")
     def text(body: TextBody) -> dict[str, Any]:
-        """Tokens as a text, and the part of each in it; null where there is a gap."""
+        """Convert tokens to text; `pieces` holds the text of each token, null in gaps."""
         served = _of_text(models, body.model)
         served.known(max((token or 0 for token in body.tokens), default=0))
         pieces = served.pieces(body.tokens)
@@ -49,16 +49,16 @@ def router(models: dict[str, Served]) -> APIRouter:
 
     @routes.post("/trajectory", response_model=None)
     async def trajectory(body: TrajectoryBody, request: Request) -> Response:
-        """Fill the gaps, an event for every step (server-sent events)."""
+        """Fill the gaps and stream one server-sent event per step."""
         served = find_served(models, body.model)
         return await streamed(request, _events(body, served), partial(_event, "error"))
 
     @routes.post("/alternatives", response_model=None)
     async def alternatives(body: AlternativesBody, request: Request) -> Response:
-        """The most probable tokens at a place, seen from everything else that is given."""
+        """The most probable tokens at a position, given all other tokens."""
         served = find_served(models, body.model)
         good = body.place < len(body.tokens)
-        require(good, "no such place", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="name one of them")
+        require(good, "no such position", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="use one of these")
         served.check(tokens=len(body.tokens))
         served.known(body.token or 0)
         hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]
@@ -68,7 +68,7 @@ def router(models: dict[str, Served]) -> APIRouter:
 
     @routes.post("/score", response_model=None)
     async def score(body: ScoreBody, request: Request) -> Response:
-        """What each token costs, in bits with its error: its share of the bound."""
+        """The bits of each token, with standard errors: its share of the bound."""
         served = _of_text(models, body.model)
         how = {"draws": body.draws, "repeats": body.repeats, "seed": body.seed}
 
@@ -88,7 +88,7 @@ def _of_text(models: dict[str, Served], name: str) -> Served:
 
 
 def _read(served: Served, body: TokensBody) -> list[int | None]:
-    """The tokens of a text, null in its gaps."""
+    """Tokenize a text; gaps are None."""
     vocabulary = served.model.vocabulary
     if not (body.gaps and has_gap(body.text)):
         return [int(token) for token in vocabulary.encode(body.text)]
@@ -108,7 +108,7 @@ def _event(name: str, document: dict[str, Any]) -> str:
 
 
 async def _events(body: TrajectoryBody, served: Served) -> AsyncGenerator[str]:
-    """start, one step after the other, end; or error, where it breaks off."""
+    """The events start, step (one per step) and end; or error if sampling fails."""
     served.check(samples=body.n, tokens=len(body.tokens), steps=body.steps)
     tokens, gap = _given(body.tokens)
     x, seed = served.rows(tokens, gap, body.n), seed_of(body)
@@ -127,7 +127,7 @@ async def _events(body: TrajectoryBody, served: Served) -> AsyncGenerator[str]:
 
 
 def _step(served: Served, frame: Frame, before: Tensor, now: Tensor) -> dict[str, Any]:
-    """What has changed: null where a token is hidden again."""
+    """The changes of a step; the id is null where a token is masked again."""
     mask_id = served.model.process.mask_id
     changes = []
     for sample, place in (now != before).nonzero().tolist():
@@ -146,7 +146,7 @@ def _step(served: Served, frame: Frame, before: Tensor, now: Tensor) -> dict[str
 
 def _alternatives(served: Served, x: Tensor, body: AlternativesBody, halves: Halves) -> list[dict[str, Any]]:
     model, place = served.model, body.place
-    if model.window is not None:  # a longer text is seen from the middle of a window, as far as it reaches
+    if model.window is not None:  # a longer text is cut to a window around the position
         start = min(max(place - model.window // 2, 0), max(x.shape[1] - model.window, 0))
         x, place = x[:, start : start + model.window], place - start
     where = torch.zeros(x.shape, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Training: methods (MD4, GenMD4), the loop, losses in chunks, optimisers, rates, moving averages, checkpoints."""
+"""Training: methods (MD4, GenMD4), the loop, chunked losses, optimisers, rates, moving averages, checkpoints."""
 
 from .average import Average
 from .checkpoint import Snapshot

@@ -13,8 +13,8 @@ from .world import copy_into, parameters
 class Average:
     """average ← d·average + (1−d)·weights with d = min(decay, (1 + step)/(10 + step)).
 
-    The second bound makes the average follow quickly at the start, so that 0.9999 does not drag the
-    initial weights through a short run.
+    The second bound makes the average follow quickly at the start, so that with a decay of 0.9999 a short run is
+    not dominated by the initial weights.
     """
 
     def __init__(self, module: nn.Module, decay: float = 0.9999):
@@ -25,14 +25,14 @@ class Average:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after a step (counted from 0)."""
+        """Update the average with the weights after a step (counted from 0)."""
         decay = min(self.decay, (1 + step) / (10 + step))
         current = [p.float() for p in parameters(self._module).values()]
         torch._foreach_lerp_(list(self.weights.values()), current, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within the block the module has the averaged weights."""
+        """Use the averaged weights in the module for the duration of the block."""
         own = {name: p.clone() for name, p in parameters(self._module).items()}
         self._put(self.weights)
         try:
@@ -46,5 +46,5 @@ class Average:
             parameter.copy_(weights[name])
 
     def load(self, weights: dict[str, Tensor]) -> None:
-        """Put an average back."""
+        """Restore a saved average."""
         copy_into(self.weights, weights)

@@ -1,10 +1,10 @@
-"""Checkpoints: folders that are whole or absent, the last few and the best kept, damaged ones named and passed over.
+"""Checkpoints: written atomically as folders; the last few and the best are kept, damaged ones reported and skipped.
 
 checkpoints/step-00001000/
-    weights.safetensors     the network (and what the method learns itself)
+    weights.safetensors     the network (and any parameters of the method itself)
     average.safetensors     their moving average
     optimizer/              moments, by torch.distributed.checkpoint in its safetensors form: nothing is pickled
-    state.json              step, numbers, and the sha256 of all files
+    state.json              step, numbers, and the SHA-256 of every file
 """
 
 import json
@@ -37,40 +37,40 @@ STATE, OPTIMIZER = "state.json", "optimizer"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that is needed to go on as if nothing had happened."""
+    """Everything needed to resume training exactly where it stopped."""
 
     step: int
-    """Steps done."""
+    """Steps completed."""
     weights: Tensors
     average: Tensors
     optimizer: Tensors
     numbers: dict[str, Any] = field(default_factory=dict)
-    """Anything else that is small and JSON: best validation, tokens seen."""
+    """Other small values, stored as JSON: best validation, tokens seen."""
 
 
 def name_of(step: int) -> str:
-    """The folder of a step."""
+    """Name of the folder that holds the checkpoint of a step."""
     return f"step-{step:08d}"
 
 
 def steps_in(folder: Path) -> list[int]:
-    """The steps that have a checkpoint, whole or not, in order; a folder of any other name is the user's."""
+    """The steps that have a checkpoint, intact or not, in order; folders with other names are ignored."""
     names = (path.name for path in folder.glob("step-*"))
     numbers = (int(name[5:]) for name in names if name[5:].isascii() and name[5:].isdigit())
     return sorted({step for step in numbers if (folder / name_of(step)).is_dir()})
 
 
 def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
-    """Write a checkpoint so that it appears only when it is complete and on disk. All ranks must take part.
+    """Write a checkpoint that becomes visible only once it is complete and on disk. All ranks must call this.
 
-    Weights and average are written whole by the first rank, the optimiser's tensors by every rank its own part.
+    The first rank writes the full weights and average; every rank writes its own part of the optimiser's tensors.
     """
     target = folder / name_of(snapshot.step)
     partial = folder / f".{target.name}.partial"
     try:
         with world.first_only() as ours, _plainly(target):
             if ours:
-                for left in folder.glob(".step-*.partial"):  # by a kill while it was written
+                for left in folder.glob(".step-*.partial"):  # left behind if the process was killed while writing
                     shutil.rmtree(left, ignore_errors=True)
                 partial.mkdir(parents=True)
         for name, tensors in (("weights", snapshot.weights), ("average", snapshot.average)):
@@ -80,7 +80,7 @@ def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
                     save_file({k: v.detach().contiguous() for k, v in whole.items()}, _file(partial, name))
         with _one_process(), _plainly(target):
             writer = HuggingFaceStorageWriter(str(partial / OPTIMIZER), save_distributed=True)
-            moments = {k: v.contiguous() for k, v in snapshot.optimizer.items()}  # channels may lie last on a GPU
+            moments = {k: v.contiguous() for k, v in snapshot.optimizer.items()}  # may be channels-last on a GPU
             save_sharded(moments, storage_writer=writer, no_dist=world.size == 1)
         with world.first_only() as ours, _plainly(target):
             if ours:
@@ -92,14 +92,14 @@ def save(folder: Path, snapshot: Snapshot, world: World = ALONE) -> Path:
 
 
 def _finish(partial: Path, target: Path, snapshot: Snapshot) -> None:
-    """Hashes and numbers, everything to disk, then the name under which it counts."""
+    """Write hashes and numbers, flush everything to disk, then rename the folder to its final name."""
     files = sorted(path for path in partial.rglob("*") if path.is_file())
     hashes = {str(path.relative_to(partial)): digest(path) for path in files}
     document = {"step": snapshot.step, "numbers": snapshot.numbers, "sha256": hashes}
     (partial / STATE).write_text(json.dumps(document, indent=1))
     usual = (partial / STATE).stat().st_mode
     for path in files:
-        path.chmod(usual)  # safetensors lets nobody but us read what it writes
+        path.chmod(usual)  # safetensors makes its files readable by the owner only
     for path in partial.rglob("*"):
         _flush(path)
     shutil.rmtree(target, ignore_errors=True)
@@ -109,19 +109,19 @@ def _finish(partial: Path, target: Path, snapshot: Snapshot) -> None:
 
 @contextmanager
 def _plainly(target: Path) -> Iterator[None]:
-    """Both libraries hide the OSError beneath, a full disk mostly."""
+    """Report the underlying OSError, usually a full disk, which both libraries hide."""
     try:
         yield
     except (SafetensorError, CheckpointException, OSError) as error:
-        before = "; the checkpoint before it is intact" if steps_in(target.parent) else ""
+        before = "; the previous checkpoint is intact" if steps_in(target.parent) else ""
         raise OSError(f"{target} could not be written: {_cause(error)}{before}") from None
 
 
 def load(path: Path, optimizer: Tensors, world: World = ALONE) -> Snapshot:
-    """Read a checkpoint that `newest` has found whole.
+    """Read a checkpoint that `newest` has found intact.
 
-    `optimizer` holds tensors of the right names and shapes, which are overwritten; this rank may hold parts of them,
-    other parts than those that were saved. Weights and average come back whole, on the CPU.
+    `optimizer` holds tensors with the right names and shapes, which are overwritten in place; they may be sharded
+    differently from how they were saved. Weights and average are returned in full, on the CPU.
     """
     document = json.loads((path / STATE).read_text())
     weights, average = (load_file(_file(path, name)) for name in ("weights", "average"))
@@ -132,18 +132,18 @@ def load(path: Path, optimizer: Tensors, world: World = ALONE) -> Snapshot:
 
 
 def load_weights(path: Path, average: bool = True, device: torch.device | str = "cpu") -> Tensors:
-    """Only the weights, or their moving average."""
+    """Load only the moving average of the weights or, with average=False, the raw weights."""
     _checked(path)
     return load_file(_file(path, "average" if average else "weights"), str(device))
 
 
 def to_stderr(warning: str) -> None:
-    """So that what a program reads from us stays as it is."""
+    """Print a warning to stderr, so that machine-readable output on stdout stays intact."""
     print(warning, file=sys.stderr)
 
 
 def newest(folder: Path, warn: Callable[[str], None] = to_stderr) -> Path | None:
-    """The newest whole checkpoint; damaged ones are named and passed over. None if there is none at all."""
+    """The newest intact checkpoint; damaged ones are reported and skipped. None if there is no checkpoint at all."""
     steps = steps_in(folder)
     for step in reversed(steps):
         path = folder / name_of(step)
@@ -151,23 +151,23 @@ def newest(folder: Path, warn: Callable[[str], None] = to_stderr) -> Path | None
             _checked(path)
             return path
         except ValueError as mistake:
-            if step == steps[0]:  # to begin again would write over what may still be mended
-                raise ValueError(f"{mistake}; no other is whole: move {folder} away to begin again") from None
-            warn(f"{mistake}; going on from the checkpoint before it")
+            if step == steps[0]:  # starting over would overwrite what may still be repairable
+                raise ValueError(f"{mistake}; no other one is intact: move {folder} away to start over") from None
+            warn(f"{mistake}; resuming from the previous checkpoint")
     return None
 
 
 def best(folder: Path) -> Path | None:
-    """The checkpoint with the lowest held-out bound, as the newest one remembers it."""
+    """The checkpoint with the lowest held-out bound, as recorded in the newest one."""
     path = newest(folder, warn=lambda _: None)
     found = _checked(path)["numbers"].get("best") if path else None
     return folder / name_of(found[1]) if found else path
 
 
 def prune(folder: Path, keep: int, best: int | None, last: int) -> None:
-    """Delete all but `keep` checkpoints up to the last step and the best one.
+    """Delete all checkpoints except the best one and the newest `keep` of those up to step `last`.
 
-    Later ones are damaged: had they been whole, training would have gone on from there.
+    Later ones are damaged: had they been intact, training would have resumed from them.
     """
     steps = steps_in(folder)
     spared = {best, *[step for step in steps if step <= last][-keep:]}
@@ -177,20 +177,20 @@ def prune(folder: Path, keep: int, best: int | None, last: int) -> None:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """state.json, after every file was compared with its hash."""
+    """The content of state.json, after checking every file against its hash."""
     try:
         document: dict[str, Any] = json.loads((path / STATE).read_text())
         hashes = document["sha256"]
         named = {name.split("/")[0].removesuffix(".safetensors") for name in hashes}
         step, numbers = document["step"], document["numbers"]
         if named != {"weights", "average", OPTIMIZER} or type(step) is not int or not isinstance(numbers, dict):
-            raise TypeError(f"{STATE} is not whole")
+            raise TypeError(f"{STATE} is incomplete")
         for name, sha256 in hashes.items():
             if (got := digest(path / name)) != sha256:
-                do = "delete the checkpoint to go on from the one before"
+                do = "delete the checkpoint to resume from the previous one"
                 fail(f"{path / name} is damaged", got=f"sha256 {got[:12]}…", allowed=f"{sha256[:12]}…", do=do)
         return document
-    except PermissionError:  # whole or not, nobody can know
+    except PermissionError:  # whether it is intact cannot be determined
         raise
     except (OSError, KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
@@ -202,7 +202,7 @@ def _file(folder: Path, name: str) -> Path:
 
 @contextmanager
 def _one_process() -> Iterator[None]:
-    """torch.distributed.checkpoint warns when there is only one process, which is no news."""
+    """Silence the warning of torch.distributed.checkpoint that there is only one process."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         yield
@@ -215,7 +215,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file or folder is on disk."""
+    """Flush a file or folder to disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""A method that is nothing but the way it draws and charges: an estimator to train by, and one to measure by."""
+"""Methods defined entirely by two estimators: one for training and one for measuring the bound."""
 
 from torch import Tensor
 
@@ -10,13 +10,13 @@ from .method import Method
 
 
 class EstimatorMethod(Method):
-    """Trains a network on an estimator's draws."""
+    """Trains a network on the draws of an estimator."""
 
     def __init__(
         self, network: Network, training: Estimator, measuring: Estimator | None = None, recordable: bool = True
     ):
-        """measuring: None for MD4's bound. recordable: whether a draw is told by its times, masks and weights alone, so
-        that it can be replayed.
+        """measuring: None for MD4's bound. recordable: whether times, masks and weights determine a draw completely,
+        so that the loss can be replayed as a CUDA graph.
         """
         super().__init__(network)
         self._training, self._recordable = training, recordable
@@ -43,13 +43,13 @@ class EstimatorMethod(Method):
 
 
 class OwnBound(EstimatorMethod):
-    """One that is not bounded in MD4's way: the bound it has stands where the default is asked for, and no other can be
-    asked for.
+    """A method with a bound of its own instead of MD4's: it is used when the default estimator is requested, and
+    requests for any other estimator are refused.
     """
 
     def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
         del fit
-        what, allowed = "this method has a bound of its own", "the default, which stands for it"
-        require(name == DEFAULT, what, got=f"the estimator {name}", allowed=allowed, do="leave the estimator out")
-        require(steps is None, what, got="the steps of a sampler", allowed=allowed, do="leave the steps out")
+        what, allowed = "this method has a bound of its own", "the default, which selects that bound"
+        require(name == DEFAULT, what, got=f"the estimator {name}", allowed=allowed, do="omit the estimator")
+        require(steps is None, what, got="the steps of a sampler", allowed=allowed, do="omit the steps")
         return self.estimator()

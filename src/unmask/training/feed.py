@@ -1,4 +1,4 @@
-"""Batches, read one step ahead in a thread and sent to the device without waiting for it."""
+"""Batches, read one step ahead in a background thread and copied to the device asynchronously."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ class DeviceBatch:
     valid: Tensor | None
     label: Tensor | None
     rows: NDArray[np.int64]
-    """Their numbers, for error messages."""
+    """Row numbers within the data, for error messages."""
     tokens: int
-    """How many count, over all ranks."""
+    """Number of tokens that are not padding, over all ranks."""
 
 
 @dataclass(frozen=True)
 class _Host:
-    """A batch in memory that the device can read by itself."""
+    """A batch in host memory, pinned if the device is a GPU."""
 
     tensors: tuple[Tensor | None, Tensor | None, Tensor | None]
     rows: NDArray[np.int64]
@@ -36,7 +36,7 @@ class _Host:
 
 
 class Feed:
-    """A rank's part of the training batches of a split, a function of the step."""
+    """A rank's share of the training batches of a split, as a function of the step."""
 
     def __init__(self, split: Split, seed: int, batch_size: int, device: torch.device, world: World):
         self.split, self.seed, self.batch_size, self.device, self.world = split, seed, batch_size, device, world
@@ -44,7 +44,7 @@ class Feed:
         self._ahead: tuple[int, Future[_Host]] | None = None
 
     def batch(self, step: int) -> DeviceBatch:
-        """The batch of a step; the next one is read meanwhile."""
+        """The batch of a step; reading of the next one starts in the background."""
         ready = self._ahead[1] if self._ahead is not None and self._ahead[0] == step else None
         host = self._read(step) if ready is None else ready.result()
         self._ahead = step + 1, self._reader.submit(self._read, step + 1)

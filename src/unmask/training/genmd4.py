@@ -25,7 +25,7 @@ from ..networks import Network
 from .method import Method, Needs, spread_of
 
 SMALLEST, LARGEST = 0.2, 5.0
-"""Bounds of w: below, times near 0 weigh too much; above, a token hides only at the very end."""
+"""Bounds of w: below them times near 0 weigh too much; above them a token is masked only at the very end."""
 
 
 MASKS: dict[str, Callable[[Process, Spread], TokenExactK | TokenTime]] = {
@@ -36,29 +36,29 @@ MASKS: dict[str, Callable[[Process, Spread], TokenExactK | TokenTime]] = {
 
 @dataclass(frozen=True)
 class GenMD4Config(Needs):
-    """GenMD4: α_{t,v} = 1 − t^{w_v}, the exponents learned."""
+    """GenMD4: α_{t,v} = 1 − t^{w_v} with learned exponents w_v."""
 
     needs_time: ClassVar[bool] = True
-    """Whether its network sees t unless told otherwise: given that a token is hidden, its law depends on when."""
+    """Whether its network sees t by default: given that a token is masked at t, its distribution depends on t."""
     initial: float = 1.0
-    """w of every token at the start; 1 is MD4 with the linear schedule."""
+    """Initial exponent w of every token; 1 is MD4 with the linear schedule."""
     masks: Literal["exact-k", "independent"] = "independent"
-    """independent: at a drawn time, as the paper does; exact-k: what is left of a race when k tokens are."""
+    """independent: each token at its own random time (the paper); exact-k: the k tokens that the race reveals last."""
 
     def __post_init__(self) -> None:
         allowed = f"{SMALLEST}..{LARGEST}"
         ok = SMALLEST <= self.initial <= LARGEST
-        require(ok, "the first exponent is out of range", got=self.initial, allowed=allowed, do="start at 1")
+        require(ok, "the initial exponent is out of range", got=self.initial, allowed=allowed, do="start at 1")
         known = ", ".join(MASKS)
-        require(self.masks in MASKS, "unknown way to mask", got=self.masks, allowed=known, do="name one of them")
+        require(self.masks in MASKS, "unknown masking", got=self.masks, allowed=known, do="choose one of them")
 
     def build(self, network: Network) -> "GenMD4":
-        """The method around a network."""
+        """Build the method for a network."""
         return GenMD4(network, self)
 
 
 class _Within(torch.autograd.Function):
-    """x kept within bounds; beyond them only gradients that lead back pass, so that nothing gets stuck there."""
+    """x clamped to bounds; outside them only gradients that lead back inside pass, so that no value gets stuck."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, low: float, high: float) -> Tensor:
@@ -72,7 +72,7 @@ class _Within(torch.autograd.Function):
 
 
 class LearnedWeights(nn.Module):
-    """w = softplus(ρ), kept within [0.2, 5]."""
+    """w = softplus(ρ), clamped to [0.2, 5]."""
 
     def __init__(self, vocab_size: int, initial: float = 1.0):
         super().__init__()
@@ -85,7 +85,7 @@ class LearnedWeights(nn.Module):
 
 
 class GenMD4(Method):
-    """Two masks for each row: unbiased for the network and, by the leave-one-out estimator, for w."""
+    """Draws two masks per row: gradients are unbiased for the network and, by the leave-one-out estimator, for w."""
 
     def __init__(self, network: Network, config: GenMD4Config):
         super().__init__(network)

@@ -1,4 +1,4 @@
-"""A loss and its gradients as one CUDA graph: the host then says one word per step instead of thousands."""
+"""A loss and its gradients as one CUDA graph: the host then launches one graph per step, not thousands of kernels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,19 +7,19 @@ import torch
 from torch import Tensor
 
 _PLAIN = 3
-"""Calls before the recording: they check the data, compile and choose kernels."""
+"""Eager calls before the recording: they check the data, compile, and select kernels."""
 
 Inputs = Sequence[Tensor | None]
 
 
 class Recorded:
-    """A function of tensors of constant shape with a scalar result, recorded together with its backward pass.
+    """A function from tensors of constant shape to a scalar, recorded together with its backward pass.
 
-    Calls return what the function returns, differentiable in the parameters; they are run again from the recording
-    once there is one. Inputs are copied to where the recording reads them.
+    Calls return the function's result, differentiable in the parameters; once there is a recording, they replay it.
+    Inputs are copied to the tensors that the recording reads.
 
-    accumulates: whether gradients are added up over several calls; if not, they stay where the recording wrote them,
-    which saves a copy of them all.
+    accumulates: whether gradients are summed over several calls; if not, they stay where the recording wrote them,
+    which saves copying all of them.
     """
 
     def __init__(self, function: Callable[..., Tensor], parameters: Sequence[Tensor], accumulates: bool):
@@ -47,8 +47,8 @@ class Recorded:
         return total
 
     def _plain(self, *inputs: Tensor | None) -> Tensor:
-        """On the stream of the recording to come: the gradients of parameters belong to the stream of their first use,
-        for as long as a graph of that time lives, and a recording must not wait for another stream.
+        """Run on the stream that will be recorded: the gradients of parameters belong to the stream of their first use,
+        for as long as a graph from that time exists, and a recording must not wait for another stream.
         """
         if not any(p.is_cuda for p in self._parameters):
             return self._function(*inputs)
@@ -63,7 +63,7 @@ class Recorded:
         self._inputs = [None if x is None else x.clone() for x in inputs]
         graph = torch.cuda.CUDAGraph()
         torch.clear_autocast_cache()  # weights are converted within the recording, not before
-        # only this thread's calls belong to it: another one reads the next batch meanwhile
+        # record only this thread's calls: another thread is reading the next batch
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
             loss = self._function(*self._inputs)
             gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
@@ -72,7 +72,7 @@ class Recorded:
         return graph
 
     def replay(self) -> tuple[Tensor, list[Tensor | None]]:
-        """The loss and the gradients of the parameters for the inputs in place."""
+        """The loss and the gradients of the parameters for the current inputs."""
         self._graph.replay()  # type: ignore[union-attr]  # only called with a recording
         return self._loss.clone(), self._gradients
 
@@ -90,7 +90,7 @@ class _Replay(torch.autograd.Function):
         known = [g for g in ctx.gradients if g is not None]
         factor = factor.to(known[0].dtype)
         if not ctx.accumulates:
-            torch._foreach_mul_(known, factor)  # and handed over as new tensors, or they would be copied
+            torch._foreach_mul_(known, factor)  # returned as new tensors, or autograd would copy them
             return None, *(None if g is None else g.detach() for g in ctx.gradients)
         scaled = iter(torch._foreach_mul(known, factor))
         return None, *(None if g is None else next(scaled) for g in ctx.gradients)

@@ -1,6 +1,6 @@
-"""The training loop: a generator of reports, one per step. Everything random is a function of (seed, step, sample).
+"""The training loop: a generator of reports, one per step. All randomness is a function of (seed, step, sample).
 
-A run that is stopped, killed or moved goes on from its last checkpoint with the very same numbers.
+A run that is stopped, killed or moved resumes from its last checkpoint with exactly the same numbers.
 """
 
 import math
@@ -37,40 +37,40 @@ _VALIDATION_BATCH = 16
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How to train."""
+    """Settings of the training loop."""
 
     steps: int = 2000
-    """Updates of the weights."""
+    """Number of training steps (updates of the weights)."""
     batch_size: int = 32
-    """Sequences per step, over all micro-batches."""
+    """Sequences per step, in total over all micro-batches and processes."""
     micro_batch: int | None = None
-    """Sequences at once; smaller ones save memory and change nothing else. None: the whole batch."""
+    """Sequences per forward and backward pass; a smaller value saves memory and changes nothing else. None: all."""
     seed: int = 0
-    """Weights, order of the data and all noise follow from this number."""
+    """Seed for the initial weights, the order of the data, and all noise."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Of the arithmetic; weights and losses are always fp32. auto: bf16 on a GPU, fp32 elsewhere."""
+    """Precision of the computation; weights and losses are always fp32. auto: bf16 on a GPU, fp32 elsewhere."""
     compile: Literal["auto", "blocks", "whole", "off"] = "auto"
-    """Compile the network, block by block or as a whole, and the loss (torch.compile). auto: blocks on a GPU."""
+    """Compile the network (block by block or as a whole) and the loss with torch.compile. auto: blocks on a GPU."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     rate: RateConfig = field(default_factory=RateConfig)
     clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Maximum norm to which the gradient is clipped."""
     average: float = 0.9999
-    """Decay of the moving average of the weights."""
+    """Decay of the exponential moving average of the weights."""
     label_dropout: float = 0.1
-    """Share of samples that hide their class, for guidance."""
+    """Fraction of samples whose class is hidden from the network, for classifier-free guidance."""
     save_every: int = 200
     """Steps between checkpoints."""
     keep: int = 2
-    """Checkpoints kept besides the best."""
+    """Number of recent checkpoints to keep, besides the best."""
     validate_every: int = 200
-    """Steps between held-out bounds and previews."""
+    """Steps between validations, each with the held-out bound and a preview."""
     validation_sequences: int = 64
-    """Held-out sequences whose bound is taken."""
+    """Number of held-out sequences on which the bound is computed."""
     preview: int = 2
-    """Samples shown with each validation; 0 for none."""
+    """Number of samples shown at each validation; 0 for none."""
     preview_steps: int = 64
-    """Sampling steps of a preview."""
+    """Number of sampling steps for a preview."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -81,14 +81,14 @@ class TrainingConfig:
             require(value >= 1, f"{name} is not positive", got=value, allowed="an integer >= 1", do="raise it")
         seed, good = self.seed, 0 <= self.seed < 2**64
         require(good, "seed is out of range", got=seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
-        require(self.clip > 0, "the clip is not positive", got=self.clip, allowed="> 0", do="use inf for none")
+        require(self.clip > 0, "clip is not positive", got=self.clip, allowed="> 0", do="use inf for none")
         share, decay = self.label_dropout, self.average
-        require(0 <= share <= 1, "label_dropout is out of range", got=share, allowed="0 to 1", do="pass a share")
+        require(0 <= share <= 1, "label_dropout is out of range", got=share, allowed="0 to 1", do="pass a fraction")
         require(0 <= decay < 1, "average is out of range", got=decay, allowed="0 <= decay < 1", do="use 0 for none")
         require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
         for name, choices in (("precision", ("auto", "bf16", "fp32")), ("compile", ("auto", "blocks", "whole", "off"))):
             value = getattr(self, name)
-            require(value in choices, f"unknown {name}", got=value, allowed=", ".join(choices), do="name one of them")
+            require(value in choices, f"unknown {name}", got=value, allowed=", ".join(choices), do="choose one of them")
         micro = self.micro_batch
         require(
             micro is None or (micro >= 1 and self.batch_size % micro == 0),
@@ -106,46 +106,46 @@ class Bits:
     mean: float
     error: float
     split: str
-    """Of the data."""
+    """Name of the data split."""
 
     def __str__(self) -> str:
-        """In words; validation data need not be named."""
+        """The bound as text; the split is named unless it is the validation split."""
         of = "" if self.split == "valid" else f" of {self.split}"
         return f"{self.mean:.4f} ± {self.error:.4f} bits per token{of}"
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one step did."""
+    """The result of one training step."""
 
     step: int
-    """Steps done."""
+    """Steps completed."""
     loss: float
-    """Bits per token of this batch, weighted as in training; the bound only where that is (`MD4Config.weighting`)."""
+    """Training loss of this batch, bits per token; the bound only if the weighting gives it (`MD4Config.weighting`)."""
     tokens: int
     seconds: float
-    """Of the step itself, without validation and saving."""
+    """Duration of the step itself, without validation and saving."""
     gradient: float
     """Norm of the gradient before clipping."""
     rate: float
     """Learning rate, as a fraction of its peak."""
     validation: Bits | None = None
     preview: Tensor | None = None
-    """Samples of the averaged weights [B, ...]."""
+    """Samples drawn with the averaged weights [B, ...]."""
     saves: bool = False
-    """A checkpoint follows: what is written down about the run must be on the disk before it is."""
+    """Whether a checkpoint follows; the records of the run must be on disk before the checkpoint is."""
     stop_asked: bool = False
-    """Some rank was asked to stop."""
+    """Whether any rank was asked to stop."""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """A step whose result may still be on its way from the device."""
+    """A step whose result may not have arrived from the device yet."""
 
     step: int
-    """Steps done with it."""
+    """Steps completed, including this one."""
     values: Tensor
-    """Loss in bits, whether to stop, norm of the gradient; on the host when `ready`."""
+    """Loss in bits, whether to stop, and gradient norm; on the host once `ready`."""
     ready: torch.cuda.Event | None
     tokens: int
     rows: Indices
@@ -153,7 +153,7 @@ class Launched:
 
 
 class Trainer:
-    """A method, its optimiser and its data; `steps()` trains and yields."""
+    """A method with its optimiser and data; `steps()` trains and yields reports."""
 
     def __init__(
         self,
@@ -170,13 +170,13 @@ class Trainer:
         _check_share(config, world)
         self.config, self.device, self.world, cuda = config, device, world, on_gpu(device)
         self.stop_asked: Callable[[], bool] = lambda: False
-        """Whether this process was asked to stop; all ranks learn of it with the next report."""
+        """Whether this process was asked to stop; all ranks learn of it in the next report."""
         self.method = method.to(device)
-        if cuda:  # convolutions are faster with their channels last
+        if cuda:  # convolutions are faster with channels last
             method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if config.compile in ("blocks", "whole") or (config.compile == "auto" and cuda):
             method.compile_parts(whole=config.compile == "whole")
-            if cuda and world.size == 1:  # the others' gradients come in while ours are computed
+            if cuda and world.size == 1:  # with several ranks, gradients are exchanged while they are computed
                 method.record(accumulates=config.micro_batch not in (None, config.batch_size))
         self.strategy = strategy(method, world, device, self._mixed)
         self.train, self.valid, self.folder = train, valid, folder
@@ -186,12 +186,12 @@ class Trainer:
         self.done = 0
         self.best: tuple[float, int] | None = None
         self._first = 0
-        """The first step of this process: checked in full, the later ones trusted."""
+        """The first step of this process: its data are checked in full, those of later steps are trusted."""
         self._late: Launched | None = None
         self._clock = time.perf_counter()
 
     def resume(self, warn: Callable[[str], None] = checkpoint.to_stderr) -> int:
-        """Go to the newest whole checkpoint, if there is one; returns the steps done."""
+        """Load the newest intact checkpoint, if there is one; returns the number of completed steps."""
         path = self.world.broadcast(checkpoint.newest(self.folder, warn) if self.world.first else None)
         if path is not None:
             found = checkpoint.load(path, self.optimizer.tensors(self.method), self.world)
@@ -203,7 +203,7 @@ class Trainer:
         return self.done
 
     def save(self) -> Path:
-        """Write a checkpoint of the present state, and delete those no longer needed."""
+        """Write a checkpoint of the current state and delete those no longer needed."""
         numbers = {"best": list(self.best) if self.best else None}
         weights, states = parameters(self.method), self.optimizer.tensors(self.method)
         snapshot = checkpoint.Snapshot(self.done, weights, self.average.weights, states, numbers)
@@ -213,15 +213,15 @@ class Trainer:
         return path
 
     def steps(self) -> Iterator[Report]:
-        """Train from where we are to the last step.
+        """Train from the current step to the last one.
 
-        On a GPU a step is reported when the next one is under way, so that the device never waits for the host.
+        On a GPU a step is reported once the next one is running, so that the device never waits for the host.
         """
         config = self.config
         self._clock = time.perf_counter()
         while self.done < config.steps:
             launched = self.launch()
-            before, self._late = self._late, launched  # whoever stops us here still gets the report of what is launched
+            before, self._late = self._late, launched  # set first: a caller that stops here still gets its report
             if before is not None:
                 yield self._report(before)
             last = self.done == config.steps
@@ -235,16 +235,16 @@ class Trainer:
                         self._clock = time.perf_counter()
 
     def late_reports(self) -> Iterator[Report]:
-        """The report of a step that was launched and not reported yet, if there is one."""
+        """The report of a step that was launched but not yet reported, if there is one."""
         late, self._late = self._late, None
         if late is not None:
             yield self._report(late)
 
     def _looked_after(self, report: Report, look: bool, save: bool) -> Report:
-        """Validation and preview after a step, and whether to save."""
+        """Add validation and preview to the report of a step, and whether to save."""
         if not (look or save):
             return report
-        with torch.compiler.set_stance("force_eager"):  # their batches have other sizes: compiled anew for each
+        with torch.compiler.set_stance("force_eager"):  # other batch sizes would each be recompiled
             validation, preview = (self.validate(), self.preview()) if look else (None, None)
         better = validation is not None and (self.best is None or validation.mean < self.best[0])
         if validation is not None and better:
@@ -253,7 +253,7 @@ class Trainer:
         return replace(report, validation=validation, preview=preview, saves=save or better)
 
     def launch(self) -> Launched:
-        """One update from micro-batches whose noise is numbered by their place in the batch."""
+        """One update, accumulated over micro-batches; noise is numbered by a sample's position in the batch."""
         config, step = self.config, self.done
         batch = self.feed.batch(step)
         share = config.batch_size // self.world.size
@@ -264,7 +264,7 @@ class Trainer:
             with self.strategy.accumulating(last=start + micro >= share):
                 with trusted() if step > self._first else nullcontext():
                     part = self._loss(batch, slice(start, start + micro), step) / batch.tokens
-                torch.autograd.backward(part * self.world.size)  # ranks take the mean of their gradients
+                torch.autograd.backward(part * self.world.size)  # gradients are averaged over ranks
             loss += part.detach()
         norm = scalar(nn.utils.clip_grad_norm_(self.method.parameters(), config.clip))
         rate = rate_factor(config.rate, step, config.steps)
@@ -280,20 +280,20 @@ class Trainer:
         if launched.ready is not None:
             launched.ready.synchronize()
         loss, asked, norm = launched.values.tolist()
-        for what, value in (("loss", loss), ("gradient", norm)):  # either would be in the weights of every checkpoint
+        for what, value in (("loss", loss), ("gradient", norm)):  # either would spoil the weights of every checkpoint
             require(
                 math.isfinite(value),
                 f"the {what} at step {launched.step - 1} is not finite",
                 got=f"{value} on rows {launched.rows[:8].tolist()}…",
                 allowed=f"a finite {what}",
-                do="lower the learning rate, lengthen the warm-up, or look at these rows",
+                do="lower the learning rate, lengthen the warm-up, or inspect these rows",
             )
         start, self._clock = self._clock, time.perf_counter()
         seconds = self._clock - start
         return Report(launched.step, loss, launched.tokens, seconds, norm, launched.rate, stop_asked=asked > 0)
 
     def _loss(self, batch: DeviceBatch, part: slice, step: int) -> Tensor:
-        """The summed loss of a micro-batch, nats."""
+        """The summed loss of a micro-batch, in nats."""
         config = self.config
         x_0, valid, label = (None if t is None else t[part] for t in (batch.x_0, batch.valid, batch.label))
         share = config.batch_size // self.world.size
@@ -309,7 +309,7 @@ class Trainer:
         return loss
 
     def _precision(self) -> torch.autocast:
-        """bf16 where it is asked for or fast; weights, losses and averages stay float32."""
+        """Autocast to bf16 if requested, or by default on a GPU; weights, losses and averages stay float32."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed)
 
     @property
@@ -319,11 +319,11 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> Bits | None:
-        """The bound of the averaged weights on held-out sequences; always the bound, whatever was trained on."""
+        """The bound of the averaged weights on held-out sequences; always the bound, whatever the training loss."""
         if self.valid is None:
             return None
         count, world = min(self.config.validation_sequences, len(self.valid)), self.world
-        share = -(-count // world.size)  # as many for each rank; the last ones may be done twice
+        share = -(-count // world.size)  # the same number on each rank; the last ones may be evaluated twice
         rows = np.sort(self.valid.spread(count))[np.minimum(world.rank + world.size * np.arange(share), count - 1)]
         with self.average.applied(), self.strategy.unsharded(), self._precision():
             own = self._scores(self.valid, rows)
@@ -340,14 +340,14 @@ class Trainer:
         estimator, network = self.method.estimator(), self.method.network
         parts = np.split(rows, range(_VALIDATION_BATCH, len(rows), _VALIDATION_BATCH))
         batches = (Sequences.read(split, part, self.device, labels=network.classes > 0) for part in parts)
-        draws, seed = 1 if estimator.exact else 4, self.config.seed ^ 1  # another seed than training's
+        draws, seed = 1 if estimator.exact else 4, self.config.seed ^ 1  # a different seed from training
         return Scores.joined(
             score(network, batches, estimator, draws=draws, repeats=2, seed=seed, nelbo_fn=nelbo_in_chunks)
         )
 
     @torch.no_grad()
     def preview(self) -> Tensor | None:
-        """A few samples of the averaged weights, classes in turn; plain ancestral sampling."""
+        """A few samples drawn with the averaged weights by plain ancestral sampling, cycling through the classes."""
         count, network = self.config.preview, self.method.network
         if not count:
             return None
@@ -363,31 +363,31 @@ class Trainer:
             return sample(predict, process, x, grid, streams, family.sampler, fill=fill).tokens.cpu()
 
     def _lengths(self) -> Tensor | None:
-        """Those of the training rows, where they differ."""
+        """The lengths of the training rows, if they differ."""
         return torch.from_numpy(self.train.lengths) if self.train.padded else None
 
 
 def _check_share(config: TrainingConfig, world: World) -> None:
-    """Every rank gets as many sequences, in pairs where there are several ranks, and whole micro-batches."""
+    """Every rank gets the same number of sequences (an even one if there are several ranks) in whole micro-batches."""
     size, batch, micro = world.size, config.batch_size, config.micro_batch
     require(
         size == 1 or batch % (2 * size) == 0,
-        "the batch does not divide among the ranks",
+        "the batch cannot be divided among the ranks",
         got=f"{batch} sequences for {size} ranks",
-        allowed=f"a multiple of {2 * size}: an even number for each",
+        allowed=f"a multiple of {2 * size}: an even number for each rank",
         do="change the batch size or the number of ranks",
     )
     require(
         micro is None or (batch // size) % micro == 0,
         "the micro-batch does not divide a rank's share",
         got=f"{micro} of {batch // size}",
-        allowed="a divisor",
+        allowed="a divisor of the share",
         do="change one of them",
     )
 
 
 def _to_host(values: Tensor) -> tuple[Tensor, torch.cuda.Event | None]:
-    """A copy on the host, and the event after which it is there."""
+    """A copy on the host, and the event after which it is complete."""
     if not on_gpu(values.device):
         return values, None
     copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)

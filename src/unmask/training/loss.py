@@ -1,7 +1,7 @@
-"""The loss without a [B, N, V] tensor: the head and the loss only at masked positions, some of them at a time.
+"""The loss without a [B, N, V] tensor: head and loss are computed at masked positions only, in chunks.
 
-The gradients of a chunk are computed right after its losses, while its logits exist, and kept instead of them: nothing
-is computed twice. That is possible because the training loss is a weighted sum whose weights are known beforehand.
+The gradients of a chunk are computed right after its losses, while its logits exist, and kept in place of the logits,
+so nothing is computed twice. This works because the training loss is a weighted sum whose weights are known beforehand.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,34 +15,34 @@ from ..core import Draw, Estimator, Nelbo, Positions
 from ..networks import Network
 
 LOGITS = 1 << 28
-"""How many logits may exist at the same time."""
+"""Maximum number of logits that exist at the same time."""
 _DENSE = 512
-"""Vocabularies up to this size have logits everywhere."""
+"""For vocabularies up to this size, logits are computed at all positions."""
 _ROWS = 128
-"""Chunks are multiples of this many rows: matrix units like that better."""
+"""Chunks are multiples of this many rows, which is faster on matrix units."""
 
 Losses = Callable[[Network, Tensor, Positions, Draw, Estimator], Tensor]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The bound of a batch, nats."""
+    """The bound of a batch, in nats."""
 
     total: Tensor
     """Summed over the sequences; differentiable."""
     nelbo: Nelbo
-    """Of each sequence; values only."""
+    """The parts for each sequence; values only, without gradients."""
 
 
 def chunk_size(vocab_size: int) -> int:
-    """How many positions have logits at the same time."""
+    """Number of positions whose logits exist at the same time."""
     return max(1, LOGITS // vocab_size)
 
 
 def head_losses(network: Network, hidden: Tensor, positions: Positions, draw: Draw, estimator: Estimator) -> Tensor:
-    """What each of these positions costs [R], from their features [R, D]."""
+    """The loss at each of these positions [R], from their features [R, D]."""
     logits = network.head(hidden)
-    if dense(network):  # at visible positions they may be anything, also what times 0 is not 0
+    if dense(network):  # at visible positions they may be inf or NaN, which a weight of 0 does not cancel
         logits = logits.where(draw.mask.flatten()[positions.index][:, None], 0.0)
     return estimator.losses(logits, positions, draw)
 
@@ -58,11 +58,11 @@ def masked_loss(
     losses: Losses = head_losses,
     chunk: int | None = None,
 ) -> Loss:
-    """The estimator's bound from the network's features [B, ..., D]; the value and the gradients are those of
+    """The estimator's bound from the network's features [B, ..., D]; value and gradients equal those of
 
         estimator.nelbo(network.head(features[mask]), x_0, draw).total.sum()
 
-    `learned`: tensors besides the network's that the estimator's losses depend on (GenMD4's w).
+    `learned`: tensors outside the network that the estimator's losses depend on (GenMD4's w).
     """
     positions, weight, count, size = _masked_positions(x_0, draw, network, chunk)
     hidden = features.flatten(0, -2)
@@ -84,19 +84,19 @@ def masked_loss(
 
 
 def dense(network: Network) -> bool:
-    """Whether the vocabulary is so small that logits at all positions cost less than choosing the masked ones."""
+    """Whether the vocabulary is so small that logits at all positions cost less than selecting the masked ones."""
     return network.vocab_size <= _DENSE
 
 
 def constant_shape(network: Network, draw: Draw) -> bool:
-    """Whether every draw like this one is charged with tensors of the same shapes."""
+    """Whether the loss of every draw like this one is computed with tensors of the same shapes."""
     return dense(network) or draw.count is not None
 
 
 def _masked_positions(
     x_0: Tensor, draw: Draw, network: Network, chunk: int | None
 ) -> tuple[Positions, Tensor, int, int]:
-    """The positions to charge, padded to whole chunks; their weights; how many they are; the size of a chunk."""
+    """The positions with a loss, padded to whole chunks; their weights; their number; the size of a chunk."""
     most, everywhere = chunk_size(network.vocab_size), dense(network)
     if everywhere:
         positions, count = Positions.every(x_0), x_0.numel()
@@ -109,18 +109,18 @@ def _masked_positions(
     weight = draw.weight.index_select(0, positions.sequence)
     if everywhere:
         weight = weight * draw.mask.flatten()[positions.index]
-    weight[count:] = 0  # what was added to fill the last chunk
+    weight[count:] = 0  # the padding of the last chunk
     return positions, weight, count, size
 
 
 def _even(count: int, most: int) -> int:
-    """The size of equal chunks that hold `count` positions, at most about `most` each."""
+    """The size of equal chunks that together hold `count` positions, at most about `most` each."""
     chunks = max(1, -(-count // most))
     return max(_ROWS, -(-count // (chunks * _ROWS)) * _ROWS)
 
 
 class _ChunkGradients(torch.autograd.Function):
-    """Σ weight·losses, part by part, the gradient of each part taken at once."""
+    """Σ weight·losses, part by part; the gradient of each part is computed immediately."""
 
     @staticmethod
     def forward(
@@ -159,11 +159,11 @@ class _ChunkGradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, total: Tensor, values: Tensor) -> tuple[Tensor | None, ...]:
         del values
-        # by `_foreach`, since a product with a number on the device is not vectorised otherwise
+        # `_foreach_mul`, because multiplying by a scalar tensor on the device is not vectorised otherwise
         return None, None, None, *(torch._foreach_mul([t], total.to(t.dtype))[0] for t in ctx.saved_tensors)
 
 
 def nelbo_in_chunks(network: Network, x_0: Tensor, draw: Draw, estimator: Estimator, label: Tensor | None, /) -> Nelbo:
-    """For `estimate_nelbo`: charge a draw to a network without logits at every position."""
+    """For `estimate_nelbo`: the bound of a draw without computing logits at every position."""
     features = network.features(estimator.network_input(x_0, draw), draw.t, label)
     return masked_loss(network, features, x_0, draw, estimator).nelbo

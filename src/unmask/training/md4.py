@@ -1,4 +1,4 @@
-"""MD4: masked diffusion with one schedule for all tokens (Sec. 3 and 4), or with given ones for each (Sec. 6)."""
+"""MD4: masked diffusion with one schedule for all tokens (Sec. 3 and 4) or a given one for each token (Sec. 6)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,51 +43,51 @@ MASKS: dict[str, Callable[[Process, Spread, KLaw], Estimator]] = {
     "exact-k": exact_k_of,
     "independent": lambda process, spread, law: at_times(process),  # noqa: ARG005
 }
-"""How masks are drawn."""
+"""The ways of drawing masks, by name."""
 
 POWERS: dict[str, Callable[[float], float]] = {"linear": lambda _: 1.0, "polynomial": lambda exponent: exponent}
-"""The w of schedules 1 − t^w."""
+"""w of the schedules of the form 1 − t^w."""
 Exponents = tuple[tuple[int, float], ...]
 EXTREME = 1e6
-"""The largest exponent: such a token comes before all others."""
+"""The largest exponent allowed: such a token is revealed before all others."""
 
 
 @dataclass(frozen=True)
 class MD4Config(Needs):
-    """MD4: which schedule, how masks are drawn, and how their losses are weighted. Evaluation is always the bound."""
+    """MD4: the schedule, how masks are drawn, and how losses are weighted. Evaluation always uses the bound."""
 
     schedule: str = "linear"
-    """α_t, which says how much is visible at time t: linear, cosine, geometric, polynomial, or one of yours."""
+    """Schedule α_t, the share of tokens visible at time t: linear, cosine, geometric, polynomial, or your own."""
     exponent: float = 1.0
-    """w of the polynomial schedule 1 − t^w."""
+    """Exponent w of the polynomial schedule 1 − t^w."""
     exponents: Exponents = ()
-    """Tokens with an exponent of their own, (token, w): GenMD4 with w given. The larger, the sooner they appear."""
+    """Tokens with their own exponent, as pairs (token, w): GenMD4 with fixed w. A larger w reveals a token earlier."""
     shift: float = 0.0
-    """ε of the shifted schedule; the paper used 1e-4, which exact-k masks do not need."""
+    """ε of the shifted schedule, 0 for none; the paper used 1e-4, which exact-k masks do not need."""
     masks: Literal["exact-k", "independent"] = "exact-k"
-    """exact-k hides a drawn number of tokens; independent hides each by itself at a drawn time, as the paper does."""
+    """exact-k: mask a randomly drawn number of tokens; independent (the paper): each on its own, at a random time."""
     k_law: Literal["uniform", "power", "bell"] = "uniform"
-    """How often which number of tokens is hidden (exact-k)."""
+    """Distribution q(k) of the number k of masked tokens, for exact-k masks."""
     k_power: float = 0.5
-    """q(k) ∝ k^-power."""
+    """Exponent of the power law, q(k) ∝ k^-power."""
     k_bell: tuple[float, float] = (2.0, 2.0)
-    """The masked share follows Beta(a, b)."""
+    """a and b of the bell law: the masked share follows Beta(a, b)."""
     weighting: Literal["elbo", "importance", "ce"] = "elbo"
-    """elbo: N/k, the bound if k is uniform; importance: 1/(k q(k)), the bound for every law of k; ce: all the same
-    (with exponents as much so as the law that is learned allows)."""
+    """elbo: N/k, the bound for uniform k; importance: 1/(k q(k)), the bound for any q; ce: the same weight for all."""
+    # With exponents, ce weights all alike only as nearly as the learned distribution allows.
 
     def __post_init__(self) -> None:
         name, known = self.schedule, ", ".join(SCHEDULES)
         require(name in SCHEDULES, "unknown schedule", got=name, allowed=known, do=YOURS)
         for value, allowed, what in (
-            (self.masks, MASKS, "way to mask"),
-            (self.k_law, ("uniform", "power", "bell"), "law of k"),
+            (self.masks, MASKS, "masking"),
+            (self.k_law, ("uniform", "power", "bell"), "k_law"),
             (self.weighting, WEIGHTINGS, "weighting"),
         ):
-            require(value in allowed, f"unknown {what}", got=value, allowed=", ".join(allowed), do="name one of them")
+            require(value in allowed, f"unknown {what}", got=value, allowed=", ".join(allowed), do="choose one of them")
         require(
             self.k_law == "uniform" or self.masks == "exact-k",
-            "independent masks have no law of k",
+            "k_law applies to exact-k masks only",
             got=f"k_law {self.k_law}",
             allowed="uniform",
             do="use exact-k masks",
@@ -101,14 +101,14 @@ class MD4Config(Needs):
         of_t = self.schedule in POWERS and not self.shift
         allowed = f"{' or '.join(POWERS)}, without a shift"
         got = f"{self.schedule}, shift {self.shift:g}"
-        require(of_t, "only powers of t have exponents", got=got, allowed=allowed, do="leave the exponents out")
+        require(of_t, "exponents do not fit the schedule", got=got, allowed=allowed, do="omit the exponents")
         tokens, w = zip(*self.exponents, strict=True)
         once = len(set(tokens)) == len(tokens)
         require(once, "a token has two exponents", got=tokens, allowed="each token once", do="remove one")
         for value in w:
             good = 1 / EXTREME <= value <= EXTREME
             allowed = f"{1 / EXTREME:g}..{EXTREME:g}"
-            require(good, "an exponent is out of range", got=value, allowed=allowed, do="pass one within it")
+            require(good, "an exponent is out of range", got=value, allowed=allowed, do="pass one in this range")
 
     def law(self) -> KLaw:
         """q(k)."""
@@ -116,27 +116,27 @@ class MD4Config(Needs):
         return laws[self.k_law]
 
     def shifted(self, schedule: Schedule) -> Schedule:
-        """With the shift, if there is one."""
+        """The schedule with the shift applied, if there is one."""
         return Shifted(schedule, self.shift) if self.shift else schedule
 
     def w(self, vocab_size: int) -> Tensor | None:
-        """The exponents of all tokens [V], where some have their own."""
+        """The exponents of all tokens [V] if some have their own, else None."""
         if not self.exponents:
             return None
         tokens, own = zip(*self.exponents, strict=True)
         require(
             min(tokens) >= 0 and max(tokens) < vocab_size,
-            "an exponent belongs to no token",
+            "an exponent is given for an unknown token",
             got=f"tokens {min(tokens)}..{max(tokens)}",
             allowed=f"0..{vocab_size - 1}",
-            do="number tokens as the vocabulary does",
+            do="use the token ids of the vocabulary",
         )
         w = torch.full((vocab_size,), POWERS[self.schedule](self.exponent), dtype=torch.float64)
         w[list(tokens)] = torch.tensor(own, dtype=torch.float64)
         return w
 
     def build(self, network: Network) -> "MD4":
-        """The method around a network."""
+        """Build the method for a network."""
         return MD4(network, self)
 
 
@@ -144,7 +144,7 @@ class MD4(Method):
     """A weighted cross-entropy at the masked positions."""
 
     w: Tensor | None
-    """The exponents of all tokens, where some have their own [V]."""
+    """The exponents of all tokens [V] if some have their own, else None."""
 
     def __init__(self, network: Network, config: MD4Config):
         super().__init__(network)
@@ -173,7 +173,7 @@ class MD4(Method):
 
     @property
     def process(self) -> Process:
-        """With the exponents where the network is."""
+        """The masking process, with its exponents on the device of the network."""
         config, w = self.config, self.w
         schedule = SCHEDULES[config.schedule](config.exponent) if w is None else TokenPolynomial(w)
         return Process(config.shifted(schedule), self.network.vocab_size)

@@ -1,4 +1,4 @@
-"""What is trained: a network together with the objective it is trained on. One class for each method."""
+"""What is trained: a network together with its training objective. One class per method."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -18,26 +18,26 @@ from .loss import Loss, constant_shape, head_losses, masked_loss
 
 
 def spread_of(rows: int) -> Spread:
-    """How a batch spreads its k: in pairs of k and N+1−k where it can, which makes its shape constant."""
+    """How a batch spreads its k: in pairs k and N+1−k if the number of rows is even, which makes shapes constant."""
     return stratified if rows % 2 else paired
 
 
 class Needs:
-    """What a method asks of its network; the base of its configuration."""
+    """What a method requires of its network; the base class of its configuration."""
 
     needs_time: ClassVar[bool] = False
-    """That it sees t."""
+    """The network must see t."""
     needs_causal: ClassVar[bool] = False
-    """That it cannot look ahead."""
+    """The network must be causal: no position sees later ones."""
     needs_blocks: ClassVar[bool] = False
-    """That it reads block by block."""
+    """The network must read block by block."""
 
 
 class Method(nn.Module, ABC):
-    """A network and how it learns. Its parameters are the network's and whatever the method learns itself."""
+    """A network and how it is trained. Its parameters are those of the network and any of the method itself."""
 
     family: Family = MASKED
-    """What its network's predictions mean."""
+    """How the predictions of the network are interpreted."""
 
     def __init__(self, network: Network):
         super().__init__()
@@ -47,9 +47,10 @@ class Method(nn.Module, ABC):
         self._recorded: Recorded | None = None
 
     def compile_parts(self, whole: bool = False, **options: Any) -> None:
-        """Compile the network and the losses of a chunk, in graphs of constant shape (`torch.compile`).
+        """Compile the network and the chunk losses into graphs of constant shape (`torch.compile`).
 
-        The network block by block, or as a whole: that takes minutes for deep ones and gains a few per cent.
+        The network is compiled block by block or as a whole; the latter takes minutes for deep networks and is a few
+        per cent faster.
         """
         if whole:
             self._features = compiled(self.network.features, **options)
@@ -67,31 +68,31 @@ class Method(nn.Module, ABC):
         label: Tensor | None = None,
         strata: int | None = None,
     ) -> Tensor:
-        """The training loss summed over the batch, nats; `strata` is the global batch the draws are spread over."""
+        """The training loss summed over the batch, in nats; draws are spread over the global batch of `strata` rows."""
 
     @abstractmethod
     def estimator(self) -> Estimator:
-        """What measures the bound, with little variance and whatever was trained on; its process is the model's."""
+        """A low-variance estimator of the bound, whatever the training loss is; its process is that of the model."""
 
     def bound(self, name: str = DEFAULT, steps: Taken | None = None, fit: Fit | None = None) -> Estimator:
-        """What bounds this method's model in the way that is asked for: MD4's (`estimator_for`) unless it says
-        otherwise. What it cannot be measured by is refused.
+        """The requested estimator of the model's bound: MD4's (`estimator_for`) unless the method overrides it.
+        Estimators that do not apply to the method are refused.
         """
         return estimator_for(self.estimator().process, name, steps, fit)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse rows of a shape that the method cannot be trained on."""
+        """Raise an error if the method cannot be trained on rows of this shape."""
 
     def own_parameters(self) -> list[Tensor]:
-        """What the method learns besides the network; it gets a learning rate of its own."""
+        """The parameters that the method learns besides the network; they have their own learning rate."""
         return []
 
     def record(self, accumulates: bool) -> None:
-        """From now on, run losses of constant shape and their gradients as one CUDA graph (`graph.Recorded`)."""
+        """From now on, run losses of constant shape and their gradients as a single CUDA graph (`graph.Recorded`)."""
         self._recording, self._accumulates = True, accumulates
 
     def _total(self, x_0: Tensor, draw: Draw, estimator: Estimator, dropout: Dropout, label: Tensor | None) -> Tensor:
-        """The bound of a draw, summed: all that a method needs which learns nothing but its network."""
+        """The bound of a draw, summed over the batch: all that a method without parameters of its own needs."""
         if not (self._recording and constant_shape(self.network, draw)):
             return self._nelbo(x_0, draw, estimator, dropout, label).total
         if self._recorded is None:
@@ -116,8 +117,8 @@ class Method(nn.Module, ABC):
         label: Tensor | None,
         learned: tuple[Tensor, ...] = (),
     ) -> Loss:
-        """The bound of a draw. `learned`: what its losses depend on besides the network."""
-        t = draw.t.float()  # as a network sees it: one shape and one kind of number for the compiled one
+        """The bound of a draw. `learned`: tensors that its losses depend on besides the network."""
+        t = draw.t.float()  # as the network sees it: a single shape and dtype for the compiled network
         features = self._features(estimator.network_input(x_0, draw), t, label, dropout)
         losses = head_losses if learned else self._losses
         return masked_loss(self.network, features, x_0, draw, estimator, learned=learned, losses=losses)

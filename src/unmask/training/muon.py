@@ -1,7 +1,8 @@
-"""Muon (Jordan et al., 2024), the matrices of one shape treated together, and the kernels of convolutions as matrices.
+"""Muon (Jordan et al., 2024), with matrices of equal shape updated together and convolution kernels as matrices.
 
-PyTorch's takes one matrix after the other, some thirty small launches for each: where the matrices are small, a device
-waits for them. And it takes matrices only: a kernel [out, in, height, width] is one from in·height·width to out.
+PyTorch's implementation updates one matrix after another, with some thirty small kernel launches each, which leaves the
+device idle if the matrices are small. It also accepts matrices only; here a convolution kernel [out, in, height, width]
+is treated as a matrix from in·height·width to out.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,11 +14,12 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 PARTS = "parts"
-"""Of a group: how many matrices are stacked in one, as queries, keys and values are; each is made orthogonal itself."""
+"""Key of a parameter group: how many matrices are stacked in one (queries, keys, values); each is orthogonalised
+separately."""
 
 
 COEFFICIENTS, STEPS, LEAST = (3.4445, -4.775, 2.0315), 5, 1e-7
-"""Of the iteration that makes a matrix orthogonal, and the least norm that it divides by."""
+"""Of the iteration that orthogonalises a matrix, and the smallest norm that it divides by."""
 
 
 class Muon(torch.optim.Optimizer):
@@ -28,7 +30,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update."""
+        """Perform one update."""
         found = None
         if closure is not None:
             with torch.enable_grad():
@@ -57,9 +59,9 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """About U Vᵀ of each matrix U S Vᵀ [M, rows, columns]: X ← aX + (bA + cA²)X with A = X Xᵀ.
+    """Approximately U Vᵀ for each matrix U S Vᵀ [M, rows, columns]: X ← aX + (bA + cA²)X with A = X Xᵀ.
 
-    In bf16 on a GPU; most CPUs have no arithmetic for that, and float32 is many times as fast there.
+    In bf16 on a GPU; most CPUs have no bf16 arithmetic, so float32 is many times faster there.
     """
     a, b, c = COEFFICIENTS
     x = matrices.bfloat16() if matrices.is_cuda else matrices.float()
@@ -78,12 +80,12 @@ def _shape(matrix: Tensor) -> tuple[int, ...]:
 
 
 def _whole(matrix: Tensor) -> Tensor:
-    """All of it, where ranks hold parts."""
+    """The full matrix if ranks hold parts of it."""
     return matrix.full_tensor() if isinstance(matrix, DTensor) else matrix
 
 
 def _shared_like(matrix: Tensor, like: Tensor) -> Tensor:
-    """What this rank holds of it, where every rank has computed all."""
+    """The part that this rank holds of a matrix that every rank has computed in full."""
     if not isinstance(like, DTensor):
         return matrix
     return distribute_tensor(matrix, like.device_mesh, like.placements, src_data_rank=None)

@@ -1,6 +1,6 @@
 """Optimisers: AdamW for everything, or Muon for the hidden matrices and AdamW for the rest.
 
-Weight decay acts on matrices only: biases, norms and embeddings are left alone.
+Weight decay applies to matrices only, not to biases, norms or embeddings.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,22 +20,24 @@ _BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True)
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Which optimiser and its numbers; the defaults are the paper's text8 setting."""
+    """The optimiser and its hyperparameters; the defaults are the paper's text8 setting."""
 
     optimizer: Literal["adamw", "muon"] = "adamw"
-    """muon treats the hidden matrices, adamw the rest."""
+    """adamw for all parameters, or muon for the hidden matrices and adamw for the rest."""
     rate: float = 3e-4
     """Peak learning rate of AdamW."""
     weight_decay: float = 0.03
+    """Weight decay; it applies to matrices only."""
     betas: tuple[float, float] = (0.9, 0.99)
+    """Decay rates of AdamW's first and second moments."""
     muon_rate: float = 3e-3
-    """Peak learning rate of Muon, for the hidden matrices."""
+    """Peak learning rate of Muon."""
     schedule_rate: float = 1e-2
-    """Peak learning rate of GenMD4's w."""
+    """Peak learning rate of GenMD4's exponents w."""
 
     def __post_init__(self) -> None:
         known = self.optimizer in BUILDERS
-        require(known, "unknown optimiser", got=self.optimizer, allowed=", ".join(BUILDERS), do="name one of them")
+        require(known, "unknown optimiser", got=self.optimizer, allowed=", ".join(BUILDERS), do="choose one of them")
         for value in (self.rate, self.muon_rate, self.schedule_rate):
             require(value > 0, "a learning rate is not positive", got=value, allowed="> 0", do="pass a positive rate")
         good = all(0 <= beta < 1 for beta in self.betas)
@@ -50,37 +52,37 @@ class OptimizerConfig:
 
 
 class Optimizers:
-    """One or more optimisers that step together; each group remembers its peak rate."""
+    """One or more optimisers that step together; the peak rate of each group is stored."""
 
     def __init__(self, parts: list[torch.optim.Optimizer]):
         self.parts = parts
         self._peaks = [[group["lr"] for group in part.param_groups] for part in parts]
 
     def step(self, factor: float) -> None:
-        """One step at this fraction of the peak rates."""
+        """Take a step at this fraction of the peak rates."""
         for part, peaks in zip(self.parts, self._peaks, strict=True):
             for group, peak in zip(part.param_groups, peaks, strict=True):
                 group["lr"] = peak * factor
             part.step()
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for part in self.parts:
             part.zero_grad(set_to_none=True)
 
     def tensors(self, module: nn.Module) -> dict[str, Tensor]:
-        """Moments and counts, named after the module's parameters; all else follows from the configuration."""
+        """Moments and step counts, named after the module's parameters; the rest follows from the configuration."""
         state: dict[str, Any] = get_optimizer_state_dict(module, self.parts, options=_BY_NAME)
         return {name: value for name, value in state.items() if isinstance(value, Tensor)}
 
     def load(self, module: nn.Module, tensors: dict[str, Tensor]) -> None:
-        """Put moments and counts back."""
+        """Restore moments and step counts."""
         state: dict[str, Any] = dict(get_optimizer_state_dict(module, self.parts, options=_BY_NAME))
         set_optimizer_state_dict(module, self.parts, state | tensors, options=_BY_NAME)
 
 
 def build_optimizer(config: OptimizerConfig, network: nn.Module, own: Sequence[Tensor] = ()) -> Optimizers:
-    """An optimiser for a network, and with a group of its own for what the method itself learns."""
+    """Build the optimiser of a network, with a separate group for the parameters of the method itself (`own`)."""
     parts = BUILDERS[config.optimizer](config, network)
     if own:
         parts.append(torch.optim.AdamW(list(own), lr=config.schedule_rate, betas=config.betas, weight_decay=0.0))
@@ -88,8 +90,8 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module, own: Sequence[T
 
 
 def hidden_matrices(network: nn.Module) -> list[tuple[Tensor, int]]:
-    """The matrices and kernels of hidden layers, and how many are stacked in each; neither embeddings, nor the output
-    map, nor conditioning.
+    """The matrices and convolution kernels of hidden layers, each with the number of matrices stacked in it; without
+    embeddings, the output map and conditioning.
     """
     layers = (layer for layer in network.modules() if isinstance(layer, HiddenLayer))
     maps = (
@@ -107,9 +109,13 @@ def _adamw(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Opti
 
 def _muon(config: OptimizerConfig, network: nn.Module) -> list[torch.optim.Optimizer]:
     hidden = hidden_matrices(network)
-    kind, allowed = type(network).__name__, "one with layers from unmask.networks.HiddenLayer"
+    kind, allowed = type(network).__name__, "a network with layers of type unmask.networks.HiddenLayer"
     require(
-        bool(hidden), "this network has no matrices for Muon", got=kind, allowed=allowed, do="use adamw, or mark them"
+        bool(hidden),
+        "this network has no matrices for Muon",
+        got=kind,
+        allowed=allowed,
+        do="use adamw, or mark its layers",
     )
     chosen = {id(p) for p, _ in hidden}
     rest = [p for p in network.parameters() if p.requires_grad and id(p) not in chosen]

@@ -10,29 +10,29 @@ from ..mistakes import require
 
 @dataclass(frozen=True)
 class RateConfig:
-    """How the learning rate rises and falls, relative to its peak."""
+    """The learning-rate schedule, relative to the peak rate."""
 
     warmup: int = 100
-    """Steps of linear rise from 0; at most a tenth of all."""
+    """Steps of linear warm-up from 0; at most a tenth of all steps."""
     cooldown: Literal["cosine", "linear", "none"] = "cosine"
-    """cosine (over all steps after the warm-up, as in the paper), linear (over the last `cooldown_share`), or none."""
+    """Decay to the final rate: cosine (from the warm-up on, as in the paper), linear (the cooldown share), or none."""
     cooldown_share: float = 0.4
-    """The last part of the steps in which a linear cooldown falls."""
+    """Length of a linear cooldown, as a fraction of the steps after the warm-up."""
     final_rate: float = 0.0
-    """Where the cooldown ends."""
+    """Learning rate at the end of the cooldown, as a fraction of the peak."""
 
     def __post_init__(self) -> None:
         allowed = ", ".join(COOLDOWNS)
         require(
-            self.cooldown in COOLDOWNS, "unknown cooldown", got=self.cooldown, allowed=allowed, do="name one of them"
+            self.cooldown in COOLDOWNS, "unknown cooldown", got=self.cooldown, allowed=allowed, do="choose one of them"
         )
         require(self.warmup >= 0, "the warm-up is negative", got=self.warmup, allowed="steps >= 0", do="use 0 for none")
         require(
             0 < self.cooldown_share <= 1,
-            "the share of the cooldown is out of range",
+            "the cooldown share is out of range",
             got=self.cooldown_share,
             allowed="0 < share <= 1",
-            do="use 1 to fall from the start",
+            do="use 1 to decay from the end of the warm-up",
         )
         within = 0 <= self.final_rate <= 1
         require(within, "the final rate is out of range", got=self.final_rate, allowed="0..1", do="use 0")

@@ -1,4 +1,4 @@
-"""How the masks of a training step are weighed against each other. Evaluation is always the bound."""
+"""How the masks of a training step are weighted relative to each other. Evaluation always uses the bound."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from ..core.objective import TokenDraw
 
 @dataclass(frozen=True)
 class AtEachK(EstimatorWrapper):
-    """What the bound charges where k tokens are masked, N/k, however often that k is drawn."""
+    """The weight that the bound gives to k masked tokens, N/k, regardless of how often that k is drawn."""
 
     law: KLaw
 
@@ -25,11 +25,11 @@ class AtEachK(EstimatorWrapper):
 
 @dataclass(frozen=True)
 class Plain(EstimatorWrapper):
-    """The cross-entropy of each masked token, twice: a batch weighs as under the bound where half of it is masked.
+    """The cross-entropy of each masked token times 2, its weight under the bound when half of the tokens are masked.
 
-    The best denoiser stays the same as long as weights depend on what it sees. Where tokens have schedules of their
-    own, the bound's depend on what is hidden too, μ_n(v) ∝ E[1{x_n = v} / W_M]: there only N/k, which it sees, is
-    taken out of them, and 2k/W_M is left.
+    The optimal denoiser is unchanged as long as the weights depend only on what it sees. If tokens have schedules of
+    their own, the weights of the bound also depend on what is masked, μ_n(v) ∝ E[1{x_n = v} / W_M]: in that case only
+    N/k, which the denoiser sees, is divided out, which leaves 2k/W_M.
     """
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
@@ -37,7 +37,7 @@ class Plain(EstimatorWrapper):
         if not draw.per_token:
             return replace(draw, weight=torch.full_like(draw.weight, 2.0))
         share = draw.mask.flatten(1).sum(1) / count_valid(x_0, valid).clamp(min=1)
-        bound = draw.weight / draw.t if isinstance(draw, TokenDraw) else draw.weight  # whose rates are w/t
+        bound = draw.weight / draw.t if isinstance(draw, TokenDraw) else draw.weight  # its rates are w/t
         return replace(draw, weight=2 * share * bound)
 
     def losses(self, logits: Tensor, positions: Positions, draw: Draw) -> Tensor:
@@ -46,18 +46,18 @@ class Plain(EstimatorWrapper):
 
 
 def elbo(estimator: Estimator, law: KLaw) -> Estimator:
-    """N/k: the bound if k is uniform."""
+    """Weight N/k: the bound if k is uniform."""
     return estimator if isinstance(law, UniformK) else AtEachK(estimator, law)
 
 
 def importance(estimator: Estimator, law: KLaw) -> Estimator:
-    """1/(k q(k)): the bound for every law of k."""
+    """Weight 1/(k q(k)): the bound for every distribution of k."""
     del law
     return estimator
 
 
 def ce(estimator: Estimator, law: KLaw) -> Estimator:
-    """All the same."""
+    """The same weight for every masked token."""
     return Plain(elbo(estimator, law) if estimator.process.schedule.per_token else estimator)
 
 

@@ -1,9 +1,9 @@
-"""The processes of a run (`torchrun`): who we are among them, and how the work is divided.
+"""The processes of a run (`torchrun`): the rank of this process, and how the work is divided.
 
-ddp   every rank holds the whole model, gradients are averaged while the backward pass goes on (DistributedDataParallel)
-fsdp  every rank holds a part of every tensor, gathered part by part when needed (FSDP2, `fully_shard`)
+ddp   every rank holds the whole model, gradients are averaged during the backward pass (DistributedDataParallel)
+fsdp  every rank holds a shard of every tensor, gathered part by part when needed (FSDP2, `fully_shard`)
 
-One process is a world of its own and needs neither.
+A single process needs neither.
 """
 
 import gc
@@ -28,20 +28,20 @@ from .method import Method
 
 @dataclass(frozen=True)
 class World:
-    """A process among the others."""
+    """The position of this process among all processes of the run."""
 
     rank: int = 0
     size: int = 1
     local: int = 0
-    """Its number on its machine, which is that of its GPU."""
+    """Its rank on its machine, which is also the index of its GPU."""
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that writes and speaks."""
+        """Whether this is the rank that writes files and prints."""
         return self.rank == 0
 
     def all_reduce(self, values: Tensor) -> Tensor:
-        """Add up over all ranks, in place."""
+        """Sum over all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
@@ -55,12 +55,12 @@ class World:
         return torch.stack(parts, 1)
 
     def barrier(self) -> None:
-        """Wait until all ranks are here."""
+        """Wait until all ranks have reached this point."""
         if self.size > 1:
             dist.barrier()
 
     def broadcast(self, thing: Any) -> Any:
-        """What the first rank says."""
+        """The object that the first rank passed, on every rank."""
         if self.size == 1:
             return thing
         box = [thing]
@@ -69,7 +69,7 @@ class World:
 
     @contextmanager
     def first_only(self) -> Iterator[bool]:
-        """A block of which only the first rank does the work; what goes wrong there goes wrong for all."""
+        """A block whose work only the first rank does (it receives True); an error there is raised on all ranks."""
         wrong: Exception | None = None
         try:
             yield self.first
@@ -86,7 +86,7 @@ ALONE = World()
 
 
 def from_environment() -> World:
-    """As torchrun says; without it, one process."""
+    """The world described by torchrun's environment variables; without them, a single process."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     rank, size, local = (int(os.environ.get(name, default)) for name, default in zip(names, "010", strict=True))
     return World(rank, size, local)
@@ -94,7 +94,7 @@ def from_environment() -> World:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """Within the block the ranks can talk to each other."""
+    """Initialise communication between the ranks for the duration of the block."""
     world = from_environment()
     if world.size == 1:
         yield world
@@ -105,29 +105,29 @@ def joined(device: torch.device) -> Iterator[World]:
     try:
         yield world
     finally:
-        gc.collect()  # what still holds on to the group would wait for it, and it for that
+        gc.collect()  # objects that still reference the group would deadlock with its destruction
         dist.destroy_process_group()
 
 
 class Strategy:
-    """How the work is divided: one process."""
+    """How the work is divided; this base class runs a single process."""
 
     def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
         del world, device, mixed
         self.module: Callable[..., Any] = method
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Around the backward pass of a micro-batch: only the last one needs to be shared with the other ranks."""
+        """Wraps the backward pass of a micro-batch; gradients are synchronised between ranks only in the last one."""
         del last
         return nullcontext()
 
     def unsharded(self) -> AbstractContextManager[None]:
-        """Within the block the network can be called in parts, not only through the method."""
+        """Within the block, parts of the network can be called directly, not only through the method."""
         return nullcontext()
 
 
 class Ddp(Strategy):
-    """Every rank holds the whole model."""
+    """Every rank holds the whole model (DistributedDataParallel)."""
 
     def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
         del mixed
@@ -141,7 +141,7 @@ class Ddp(Strategy):
 
 
 class Fsdp(Strategy):
-    """Every rank holds a part of every tensor; blocks travel in bf16 where that is what they compute in."""
+    """Every rank holds a shard of every tensor; blocks are gathered in bf16 if they compute in bf16."""
 
     def __init__(self, method: Method, world: World, device: torch.device, mixed: bool):
         mesh = init_device_mesh(device.type, (world.size,))
@@ -169,29 +169,29 @@ STRATEGIES: dict[str, type[Strategy]] = {"ddp": Ddp, "fsdp": Fsdp}
 
 
 def choose(parallel: str | None, world: World) -> type[Strategy]:
-    """By name; None: DDP where there are several ranks."""
+    """The strategy of this name; None selects DDP if there are several ranks."""
     if parallel is None:
         return Ddp if world.size > 1 else Strategy
     if parallel not in STRATEGIES:
-        fail("unknown strategy", got=parallel, allowed=", ".join(STRATEGIES), do="name one of them")
+        fail("unknown strategy", got=parallel, allowed=", ".join(STRATEGIES), do="choose one of them")
     require(
         world.size > 1,
         f"{parallel} needs several ranks",
         got="one process",
-        allowed="torchrun",
-        do="torchrun --nproc-per-node 2 -m unmask train …, or leave --parallel out",
+        allowed="several processes under torchrun",
+        do="run torchrun --nproc-per-node 2 -m unmask train …, or omit --parallel",
     )
     return STRATEGIES[parallel]
 
 
 def full_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors put together from their parts on all ranks; every rank must ask."""
+    """Full tensors assembled from their shards on all ranks; every rank must call this."""
     return {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in tensors.items()}
 
 
 @torch.no_grad()
 def copy_into(targets: dict[str, Tensor], values: dict[str, Tensor]) -> None:
-    """Copy whole tensors into targets, of which this rank may hold a part."""
+    """Copy full tensors into targets, of which this rank may hold only a shard."""
     for name, target in targets.items():
         value = values[name].to(target.device)
         if isinstance(target, DTensor):
@@ -200,10 +200,10 @@ def copy_into(targets: dict[str, Tensor], values: dict[str, Tensor]) -> None:
 
 
 def scalar(value: Tensor) -> Tensor:
-    """A number that all ranks know."""
+    """A scalar, gathered if it is distributed over ranks."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def parameters(module: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name, as this rank holds them."""
+    """The parameters by name, as held by this rank (possibly sharded)."""
     return {name: p.detach() for name, p in module.named_parameters()}

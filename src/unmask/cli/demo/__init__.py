@@ -1,4 +1,4 @@
-"""`unmask demo`: what a masked diffusion model does, in three minutes. Each part is a module; each can be skipped."""
+"""`unmask demo`: what a masked diffusion model does, in three minutes. Each part is a module and can be skipped."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from .stage import DemoStoppedError, Stage
 
 @dataclass(frozen=True)
 class Part:
-    """What is shown under a heading."""
+    """A part of the demo, shown under a heading."""
 
     heading: str
     run: Callable[[Stage], Any]
-    """Does it, and returns its figures."""
+    """Runs the part, and returns its results."""
     model: str | None = None
-    """The shipped model it needs; left out where the package comes without."""
+    """The shipped model that the part needs; the part is skipped if the package does not include it."""
     keeps: bool = False
     """Whether it writes files."""
 
@@ -39,20 +39,20 @@ PARTS: dict[str, Part] = {
     "train": Part("A model of your own", training.train_model, keeps=True),
     "exact": Part("What is exact about it", exactness.show),
 }
-"""In order."""
+"""The parts, in order."""
 
 
 def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, ...], as_json: bool) -> int:
-    """Run all parts but the skipped ones; print, or JSON and nothing else. Returns the exit code."""
+    """Run all parts but the skipped ones; print the results, as JSON if requested. Returns the exit code."""
     for name in skip:
         if name not in PARTS:
-            fail("no such part", got=name, allowed=", ".join(PARTS), do="name one of them")
+            fail("no such part", got=name, allowed=", ".join(PARTS), do="choose one of them")
     if text is not None and not text.is_file():
-        fail("no such text", got=text, allowed="a file of text", do="check the path")
+        fail("no such text", got=text, allowed="a text file", do="check the path")
     there: set[str | None] = {None, *shipped()}
     if text is not None and "demo" not in there:
-        fail("no model to go on from", got="a package without demo", allowed="one with it", do="leave --text out")
-    Streams(seed, 1)  # complain of a seed now, not after a minute
+        fail("no model to fine-tune", got="a package without demo", allowed="one with it", do="leave --text out")
+    Streams(seed, 1)  # reject a bad seed now, not after a minute
     stage = Stage(out, seed, steps, text, Console(quiet=as_json, highlight=False))
     wanted = {name: part for name, part in PARTS.items() if name not in skip and part.model in there}
     if any(part.keeps for part in wanted.values()):
@@ -73,7 +73,7 @@ def show(out: Path, seed: int, steps: int, text: Path | None, skip: tuple[str, .
 
 
 def _name_next(stage: Stage, there: set[str | None]) -> None:
-    """Commands that work as they stand: with the shipped models where there are, else with the one just trained."""
+    """Print commands that work as they are: with the shipped models if present, else with the one just trained."""
     shipped_ones = (
         'unmask infill demo "The door opened, and ____ came in." -n 3',
         "unmask serve demo digits            # a studio in the browser",
@@ -87,6 +87,6 @@ def _name_next(stage: Stage, there: set[str | None]) -> None:
         "unmask data prepare my.txt --out data/my",
         "unmask train --data data/my --out runs/my",
     )
-    stage.console.print("Next, after source .venv/bin/activate if you came by make:")
+    stage.console.print("Next steps (after source .venv/bin/activate, if you installed with make):")
     for line in (*(shipped_ones if {"demo", "digits"} <= there else trained_one), "unmask --help"):
         stage.console.print(f"  {line}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The shipped model of digits: class-conditional pictures, pixel by pixel."""
+"""The shipped model of digits: class-conditional images, pixel by pixel."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ _HALF = 127
 
 
 def draw(stage: Stage) -> dict[str, Any]:
-    """Some digits in the terminal, and as a picture."""
+    """Show some digits in the terminal, and write them to an image."""
     model = load("digits")
     labels = [(stage.seed + 2 * i) % 10 for i in range(_DRAWN)]
     rows = []
@@ -34,12 +34,12 @@ def draw(stage: Stage) -> dict[str, Any]:
     path: Path = stage.out / "digits.png"
     with atomic_write(path) as file:
         file.write(png(image_grid(pictures)))
-    stage.console.print(f"asked for {', '.join(map(str, labels))}; the picture: {path}", soft_wrap=True)
+    stage.console.print(f"asked for {', '.join(map(str, labels))}; wrote {path}", soft_wrap=True)
     return {"labels": labels, "picture": str(path)}
 
 
 def side_by_side(pictures: NDArray[np.uint8], blocks: bool) -> Text:
-    """Four pixels in a character: quarters of a block, or a character by their brightness."""
+    """Four pixels per character: quarters of a block, or a character chosen by brightness."""
     count, height, width = pictures.shape
     joined = pictures.transpose(1, 0, 2).reshape(height, count * width)
     cells = joined[: height // 2 * 2].reshape(height // 2, 2, -1, 2).transpose(0, 2, 1, 3)
@@ -48,7 +48,7 @@ def side_by_side(pictures: NDArray[np.uint8], blocks: bool) -> Text:
 
 
 def _quarters(cells: NDArray[np.uint8]) -> list[list[str]]:
-    """Which of the four are more than half bright: above left, above right, below left, below right."""
+    """Blocks by which pixels are more than half bright: top left, top right, bottom left, bottom right."""
     numbers = (cells > _HALF) @ np.array([1, 2, 4, 8])
     return [[_BLOCKS[number] for number in line] for line in numbers.tolist()]
 

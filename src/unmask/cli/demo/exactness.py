@@ -1,4 +1,4 @@
-"""The exact core, shown on laws whose answers are known: a bound that is tight, a draw that float32 gets wrong."""
+"""The exact core, shown on known distributions: a bound that is tight, and a draw that float32 gets wrong."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -30,11 +30,11 @@ _BITS = 1 / torch.tensor(2.0, dtype=torch.float64).log().item()
 
 @dataclass(frozen=True)
 class TightBound:
-    """The oracle's bound under one schedule or estimator, beside the truth."""
+    """The bound with the exact denoiser, for one schedule or estimator, beside the true value."""
 
     name: str
     largest_gap: float
-    """max |NELBO(x) + log p(x)| over all sequences of a small law, the bound computed exactly, nats."""
+    """max |NELBO(x) + log p(x)| in nats over all sequences of a small distribution, with the bound computed exactly."""
     bits_per_token: float
     standard_error: float
     true_bits_per_token: float
@@ -42,7 +42,7 @@ class TightBound:
 
 @dataclass(frozen=True)
 class DrawLaw:
-    """How often a way of drawing reveals a token, and a rare one, against what it should."""
+    """How often a way of drawing reveals a token, and a rare token, beside the expected counts."""
 
     name: str
     draws: int
@@ -54,13 +54,13 @@ class DrawLaw:
 
 
 def show(stage: Stage, draws: int = 48_000) -> dict[str, Any]:
-    """Two tables; so many float32 draws."""
+    """Print two tables; `draws` is the number of float32 draws."""
     console = stage.console
     console.print("With the exact denoiser the bound must equal −log p(x) for every x:")
     bounds = tight_bounds(stage.seed)
     console.print(_bounds_table(bounds))
     console.print(
-        "\nOne step of a 1,024-step sampler over a Zipf law of 50,257 tokens. One float32 draw\n"
+        "\nOne step of a 1,024-step sampler on a Zipf distribution of 50,257 tokens. One float32 draw\n"
         "of tokens and mask together loses rare tokens; unmask draws positions first:",
         soft_wrap=True,
     )
@@ -70,7 +70,7 @@ def show(stage: Stage, draws: int = 48_000) -> dict[str, Any]:
 
 
 def tight_bounds(seed: int, length: int = 64) -> list[TightBound]:
-    """Exact bounds on a law small enough to enumerate, estimates on a 27-letter Markov chain."""
+    """Exact bounds on a distribution small enough to enumerate, estimates on a 27-letter Markov chain."""
     small, chain = exact.TableLaw.random(3, 3, seed), exact.MarkovLaw.random(27, seed)
     x_0 = chain.draw(length, Streams(seed, 8))
     true_bits = -chain.log_prob(x_0).mean().item() * _BITS / length
@@ -103,14 +103,14 @@ def draw_laws(seed: int, console: Console, vocab_size: int = 50_257, draws: int 
     logits = -torch.arange(1, vocab_size + 1).double().log()[None]
     probs = logits.softmax(-1)[0]
 
-    streams, many = Streams(seed, 1), 1_000_000  # ours is quick enough to be tested harder
+    streams, many = Streams(seed, 1), 1_000_000  # ours is fast enough for more draws
     revealed = streams.uniform(many)[0] < unmask_prob
     ours = torch.where(revealed, inverse_cdf(logits, streams.uniform(many))[0], vocab_size)
 
     generator = torch.Generator().manual_seed(seed)
     rows, prob = logits.float().expand(batch, -1), torch.full((batch,), unmask_prob)
     theirs, u = torch.empty(draws, dtype=torch.long), torch.empty(batch, vocab_size + 1)
-    starts = range(0, draws, batch)  # into memory that is there already: in pieces, it would fill up with holes
+    starts = range(0, draws, batch)  # into preallocated memory, which avoids fragmentation
     for start in track(starts, "float32 draws", console=console, transient=True):
         torch.rand(u.shape, generator=generator, out=u)
         theirs[start : start + batch] = legacy_joint_gumbel(rows, prob, u)
@@ -134,7 +134,7 @@ def draw_laws(seed: int, console: Console, vocab_size: int = 50_257, draws: int 
 
 
 def chi_square_p_value(seen: Tensor, expected: Tensor) -> float:
-    """P(χ² ≥ Σ (seen − expected)²/expected) with one degree of freedom less than bins."""
+    """P(χ² ≥ Σ (seen − expected)²/expected) with one degree of freedom fewer than bins."""
     statistic = ((seen - expected) ** 2 / expected).sum()
     half_freedom = torch.tensor((len(seen) - 1) / 2, dtype=torch.float64)
     return float(torch.special.gammaincc(half_freedom, statistic / 2))
@@ -152,7 +152,7 @@ def _bounds_table(rows: list[TightBound]) -> Table:
     for r in rows:
         estimate = f"{r.bits_per_token:.4f} ± {r.standard_error:.4f}"
         table.add_row(r.name, f"{r.largest_gap:.1e}", estimate, f"{r.true_bits_per_token:.4f}")
-    table.caption = "Geometric stops short of both ends and pays for them."
+    table.caption = "The geometric schedule stops short of both ends, which loosens its bound."
     return table
 
 

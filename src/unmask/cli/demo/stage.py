@@ -12,7 +12,7 @@ from unmask.sampling import Frame
 from ..live import Watch, revealed, watched
 
 _SHOWN = (0.25, 0.5, 0.75)
-"""Where there is no terminal, the state is printed when this much is revealed."""
+"""Without a terminal, the state is printed when these shares are revealed."""
 
 
 class DemoStoppedError(Exception):
@@ -21,23 +21,23 @@ class DemoStoppedError(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """Where it plays."""
+    """The settings and the console of a demo."""
 
     out: Path
     seed: int
     steps: int
-    """Of training."""
+    """Training steps."""
     text: Path | None
-    """The user's own, to train on."""
+    """The user's own text to train on."""
     console: Console
 
     @property
     def live(self) -> bool:
-        """Whether somebody watches."""
+        """Whether the output is shown live in a terminal."""
         return self.console.is_terminal and not self.console.quiet
 
     def watch(self, model: Model, frames: Iterator[Frame], shown: int = 1) -> list[list[int]]:
-        """Show how samples come about; their tokens."""
+        """Show samples being unmasked; returns their tokens."""
         seen = Watch(model.vocabulary, model.process.mask_id, picture=False, shown=shown)
         left = list(_SHOWN)
         for frame in watched(frames, seen, self.console, self.live):

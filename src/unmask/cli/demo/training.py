@@ -1,4 +1,4 @@
-"""A model of the user's own: Shakespeare from nothing, or their text, on which the shipped model goes on learning."""
+"""A model of the user's own: Shakespeare from scratch, or the shipped model fine-tuned on their text."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,21 +20,21 @@ from .stage import DemoStoppedError, Stage
 
 _LENGTH = 64
 _MEASURED = 128
-"""Held-out sequences of the last measurement."""
+"""Held-out sequences of the final measurement."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A model and what it costs to tell the same held-out text with it."""
+    """A model and its bits per character on the same held-out text."""
 
     name: str
     bits_per_character: float
     error: float | None = None
-    """Of a bound that is estimated."""
+    """Standard error, for an estimated bound."""
 
 
 def train_model(stage: Stage) -> dict[str, Any]:
-    """Prepare, train with live progress, measure with an error, sample."""
+    """Prepare, train with live progress, measure with an error bar, and sample."""
     learn = _shakespeare if stage.text is None else _go_on
     rows, run = learn(stage)
     stage.console.print(_table(rows))
@@ -45,7 +45,7 @@ def train_model(stage: Stage) -> dict[str, Any]:
 
 
 def _shakespeare(stage: Stage) -> tuple[list[Row], Path]:
-    """From nothing, beside what counting can do."""
+    """Train from scratch, and compare with n-gram counts."""
     data, run = stage.out / "data", stage.out / "run"
     prepare(Plan("shakespeare", length=_LENGTH), data)
     _train(_characters(str(data), stage.seed, stage.steps), run, stage)
@@ -61,16 +61,16 @@ def _shakespeare(stage: Stage) -> tuple[list[Row], Path]:
 
 
 def _go_on(stage: Stage) -> tuple[list[Row], Path]:
-    """The shipped model, before and after it has read the user's text."""
+    """The shipped model, before and after fine-tuning on the user's text."""
     data, run = stage.out / "text", stage.out / "text-run"
     vocabulary = data_command.vocabulary_of("demo")
-    # A letter is enough: what is held out must be one sequence of the model at least.
+    # A short text is enough: the held-out part must be at least one sequence of the model.
     prepare(Plan(str(stage.text), vocabulary=vocabulary, length=_LENGTH, valid=0.2, test=0.0), data)
     config = finetuning_config("demo", str(data))
     how = replace(config.training, steps=min(stage.steps, 200), seed=stage.seed, validation_sequences=16, preview=0)
     _train(replace(config, training=how, length=None), run, stage)
     before = evaluate(replace(shipped_model("demo"), below=stage.out), _wanted(str(data)))
-    return [_row("the shipped model (bound)", before), _row("after your text (bound)", _measured(run))], run
+    return [_row("the shipped model (bound)", before), _row("fine-tuned on your text (bound)", _measured(run))], run
 
 
 def _train(config: RunConfig, run: Path, stage: Stage) -> None:
@@ -93,7 +93,7 @@ def _row(name: str, result: Result) -> Row:
 
 
 def _characters(data: str, seed: int, steps: int) -> RunConfig:
-    """Muon and plain weights learn fastest in a minute; the bound is what is reported."""
+    """Muon and cross-entropy weighting learn fastest in a minute; the bound is what is reported."""
     training = TrainingConfig(
         steps=steps,
         batch_size=16,

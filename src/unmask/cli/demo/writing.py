@@ -1,4 +1,4 @@
-"""The shipped model of English at work: it writes, fills gaps, and says what surprises it."""
+"""The shipped model of English at work: it writes, fills gaps, and scores text."""
 
 import time
 from typing import Any
@@ -17,7 +17,7 @@ TEXT = "The captain stood upon the deck and looked at the banana."
 
 
 def write(stage: Stage) -> dict[str, Any]:
-    """A paragraph from nothing but masks."""
+    """Write a paragraph from nothing but masks."""
     model, start = load("demo"), time.perf_counter()
     x = model.blank(1, stage.seed, length=_TOKENS)
     (row,) = stage.watch(model, model.frames(x, Sampling(steps=_STEPS, seed=stage.seed, temperature=0.7)))
@@ -25,7 +25,7 @@ def write(stage: Stage) -> dict[str, Any]:
 
 
 def fill(stage: Stage) -> list[str]:
-    """What is given stays; three ways to fill the rest, each seeing both sides of every gap."""
+    """Fill the gaps in three ways, each seeing both sides of every gap; the given text stays."""
     model = load("demo")
     row = model.prompt(GAPS)
     stage.console.print(GAPS.replace("[MASK:8]", "________").replace("[MASK:6]", "______"), style="dim")
@@ -35,13 +35,13 @@ def fill(stage: Stage) -> list[str]:
 
 
 def score(stage: Stage) -> dict[str, Any]:
-    """Bits of each token."""
+    """Show the bits of each token."""
     model: Model = load("demo")
     found = scored(model, TEXT, draws=16, repeats=4, seed=stage.seed)
     stage.console.print(heat(found, stage.live))
     worst = max(range(len(found.bits)), key=found.bits.__getitem__)
     stage.console.print(
-        f"{found.total:.1f} ± {found.error:.1f} bits in all; most surprising: "
+        f"{found.total:.1f} ± {found.error:.1f} bits in total; most surprising: "
         f"{found.pieces[worst].strip()!r}, {found.bits[worst]:.1f} bits"
     )
     return found.document()

@@ -1,7 +1,7 @@
-"""Laws whose answers are known: the oracle that every claim of this package is tested against.
+"""Distributions with known answers: the oracle that every claim of this package is tested against.
 
-A `Law` gives exact log-probabilities, exact samples and the exact denoiser for scalar and state-dependent
-schedules. `forms` writes each form of the bound as a finite sum, so that its value is known too.
+A `Law` provides exact log-probabilities, exact samples and the exact denoiser for scalar and state-dependent
+schedules. `forms` writes each form of the bound as a finite sum, so that its value is also known exactly.
 """
 
 from .forms import (

@@ -1,7 +1,7 @@
-"""Every form of the bound as a finite sum: all masks, and a quadrature rule instead of random times.
+"""Every form of the bound as a finite sum, over all masks and with a quadrature rule instead of random times.
 
-Each function lists, for one sequence x_0 [N] of a few tokens, all the evaluations that an estimator would
-pick from, as a `Draw` whose weights contain their probabilities. Summing the objective over its rows
+For one sequence x_0 [N] of a few tokens, each function enumerates all evaluations that an estimator would
+draw from, as a `Draw` whose weights include their probabilities. Summing the objective over its rows
 (`exact_nelbo`) gives the bound itself rather than an estimate, differentiable in the schedule's weights.
 """
 
@@ -43,7 +43,7 @@ def log_snr(process: Process, x_0: Tensor, low: float = -40.0, high: float = 40.
 
 
 def exact_k(process: Process, x_0: Tensor) -> Draw:
-    """Σ_k (1/N) Σ_{|M|=k} (N/k)/C(N,k) …: no schedule in it, and no time: for denoisers that ignore time."""
+    """Σ_k (1/N) Σ_{|M|=k} (N/k)/C(N,k) …: independent of schedule and time; for denoisers that ignore time."""
     del process
     masks = all_masks(len(x_0))[1:]
     k = masks.sum(1)
@@ -69,12 +69,12 @@ def token_continuous_time(process: Process, x_0: Tensor, nodes: int = 160) -> To
 def token_exact_k(process: Process, x_0: Tensor) -> RaceDraw:
     """GenMD4's sum over the sets M of its race, P(M)/W_M, for `TokenExactK` and denoisers that ignore time.
 
-    M is left when a token n appears: P(M) = Σ_{n∉M} P(M ∪ {n}) w_n / W_{M∪{n}}, starting where all are masked.
+    M remains when a token n is revealed: P(M) = Σ_{n∉M} P(M ∪ {n}) w_n / W_{M∪{n}}, starting with all tokens masked.
     """
     masks = all_masks(len(x_0))
     w = exponents(process.schedule.at(x_0))
     total = (masks * w).sum(1)
-    bit = [1 << i for i in reversed(range(len(x_0)))]  # what a token adds to the number of a mask
+    bit = [1 << i for i in reversed(range(len(x_0)))]  # what a token adds to the index of a mask
     reached = [total.new_ones(())] * len(masks)
     for i in reversed(range(len(masks) - 1)):
         appears = [(n, i + bit[n]) for n, masked in enumerate(masks[i]) if not masked]
@@ -92,14 +92,14 @@ def token_steps(process: Process, x_0: Tensor, grid: Tensor) -> TokenDraw:
 
 
 def all_masks(length: int) -> Tensor:
-    """All 2^N masks, the empty one first."""
+    """All 2^N masks, starting with the empty one."""
     return torch.cartesian_prod(*[torch.tensor([False, True])] * length).reshape(-1, length)
 
 
 def tanh_sinh(nodes: int) -> tuple[Tensor, Tensor]:
-    """Nodes and weights on (0, 1), ∫ f ≈ Σ f(t_i) w_i, indifferent to integrable singularities at 0.
+    """Nodes and weights on (0, 1), ∫ f ≈ Σ f(t_i) w_i, which tolerate integrable singularities at 0.
 
-    t = 1/(1 + exp(−π sinh v)) for equally spaced v, so nodes come as near 0 as floating point has numbers.
+    t = 1/(1 + exp(−π sinh v)) for equally spaced v, so nodes come as close to 0 as floating point can represent.
     """
     v = torch.linspace(-5.2, 3.1, nodes, dtype=torch.float64)
     z = math.pi * v.sinh()
@@ -124,7 +124,7 @@ def _enumerate(process: Process, x_0: Tensor, t: Tensor, weight: Tensor, *, firs
     x = x_0.expand(len(time), -1)
     probability = _mask_probability(process, x, mask, time)
     zero = torch.zeros(len(time), dtype=torch.float64)
-    once = torch.cat([zero.new_ones(1), zero[1:]])  # the end terms are paid once, not once per row
+    once = torch.cat([zero.new_ones(1), zero[1:]])  # the end terms are counted once, not once per row
     return Draw(
         t=time,
         mask=mask,

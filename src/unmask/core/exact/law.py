@@ -1,4 +1,4 @@
-"""What a law of known probabilities offers, and the denoiser that follows from it by Bayes' rule."""
+"""The interface of a distribution with known probabilities, and its denoiser by Bayes' rule."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -21,7 +21,7 @@ class Law(ABC):
 
     @abstractmethod
     def draw(self, length: int, streams: Streams) -> Tensor:
-        """Exact samples [B, length], one from each stream."""
+        """Exact samples [B, length], one per stream."""
 
     @abstractmethod
     def log_marginals(self, log_evidence: Tensor) -> Tensor:
@@ -30,15 +30,15 @@ class Law(ABC):
     def denoiser(self, process: Process) -> Denoiser:
         """E[x_0 | x_t] as logits: the μ for which the bound is tight.
 
-        A visible position is certain. A masked one has likelihood 1−α_{t,v} for each value v it may hide: the
-        same for all v under a scalar schedule, where time drops out, and t^(w_v) under GenMD4.
+        A visible position is certain. A masked one has likelihood 1−α_{t,v} for each possible value v: the same
+        for all v under a scalar schedule, so that time drops out, and t^(w_v) under GenMD4.
         """
 
         def denoise(x_t: Tensor, t: Tensor, condition: Any = None) -> Tensor:
             del condition
             vocabulary = torch.arange(process.vocab_size, device=x_t.device)
             mask_evidence = process.schedule.at(vocabulary).log_mask_prob(t.double()[:, None])  # [B, V] or [B, 1]
-            # a common factor cancels, also where it underflows to 0
+            # a common factor cancels, even if it underflows to 0
             mask_evidence = (mask_evidence - mask_evidence.amax(1, keepdim=True)).nan_to_num(nan=0.0)
             log_evidence = torch.where(
                 x_t[..., None] == process.mask_id,

@@ -1,4 +1,4 @@
-"""A Markov chain of any length, its conditionals by forward-backward."""
+"""A Markov chain of any length, with conditionals by the forward-backward algorithm."""
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ class MarkovLaw(Law):
             "the chain has the wrong shape",
             got=f"initial {tuple(initial.shape)}, transition {tuple(transition.shape)}",
             allowed="(V,) and (V, V)",
-            do="give one row of transition probabilities per token",
+            do="pass one row of transition probabilities per token",
         )
         rows = torch.cat([initial[None], transition]).double()
         sums = rows.sum(1)
@@ -37,13 +37,13 @@ class MarkovLaw(Law):
 
     @classmethod
     def random(cls, vocab_size: int, seed: int = 0) -> "MarkovLaw":
-        """Rows without structure, each uniform on the simplex (Dirichlet(1)); started in its stationary law."""
+        """Unstructured rows, each uniform on the simplex (Dirichlet(1)); started in the stationary distribution."""
         weights = -Streams(seed, vocab_size).uniform(vocab_size).log()
         return cls.stationary(weights / weights.sum(1, keepdim=True))
 
     @classmethod
     def stationary(cls, transition: Tensor) -> "MarkovLaw":
-        """The chain started in the law π with π P = π, which an irreducible chain has once."""
+        """The chain started in its stationary distribution π P = π, which is unique for an irreducible chain."""
         size = len(transition)
         transition = transition.double()
         balance = transition.T - torch.eye(size, dtype=torch.float64, device=transition.device)
@@ -58,7 +58,7 @@ class MarkovLaw(Law):
         return self.initial.log()[x[:, 0]] + self.transition.log()[x[:, :-1], x[:, 1:]].sum(1)
 
     def entropy(self, length: int) -> float:
-        """H of a sequence of this length started in `initial`, nats."""
+        """Entropy H, in nats, of a sequence of this length started in `initial`."""
         row_entropy = -torch.xlogy(self.transition, self.transition).sum(1)
         letters, total = self.initial, -torch.xlogy(self.initial, self.initial).sum()
         for _ in range(length - 1):
@@ -76,7 +76,7 @@ class MarkovLaw(Law):
         return x
 
     def log_marginals(self, log_evidence: Tensor) -> Tensor:
-        """Forward-backward with messages rescaled at every position."""
+        """Forward-backward algorithm with messages rescaled at every position."""
         evidence = log_evidence.exp()  # [B, N, V]
         batch, length, _ = evidence.shape
         forward = torch.empty_like(evidence)

@@ -1,4 +1,4 @@
-"""Any joint law over V^N sequences, by enumeration."""
+"""Any joint distribution over V^N sequences, by enumeration."""
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class TableLaw(Law):
 
     @classmethod
     def random(cls, vocab_size: int, length: int, seed: int = 0) -> "TableLaw":
-        """A law without structure: independent exponential weights, normalised (Dirichlet(1))."""
+        """An unstructured distribution: independent exponential weights, normalised (Dirichlet(1))."""
         weights = -Streams(seed, 1).uniform(*[vocab_size] * length)[0].log()
         return cls(weights / weights.sum())
 
@@ -45,7 +45,7 @@ class TableLaw(Law):
         return torch.cartesian_prod(*values).reshape(-1, self.length)
 
     def entropy(self) -> float:
-        """H = −Σ p log p, nats."""
+        """Entropy H = −Σ p log p, in nats."""
         p = self.log_probs.exp()
         return -torch.where(p > 0, p * self.log_probs, 0.0).sum().item()
 
@@ -75,7 +75,7 @@ class TableLaw(Law):
     def _check_length(self, length: int) -> None:
         require(
             length == self.length,
-            "the sequences do not fit the table",
+            "the sequences do not match the table",
             got=f"length {length}",
             allowed=f"length {self.length}",
             do="use sequences of the table's length",
@@ -83,11 +83,11 @@ class TableLaw(Law):
 
 
 def check_possible(log_marginals: Tensor) -> None:
-    """Nothing can be said about x_0 given an x_t that cannot occur."""
+    """Raise an error for an x_t that cannot occur, given which x_0 has no distribution."""
     require(
         bool((log_marginals > -torch.inf).any(-1).all()),
-        "the visible tokens cannot occur under this law",
+        "the visible tokens cannot occur under this distribution",
         got="a context of probability 0",
         allowed="contexts of positive probability",
-        do="condition on sequences the law can produce",
+        do="condition on sequences that the distribution can produce",
     )

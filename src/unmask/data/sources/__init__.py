@@ -24,7 +24,7 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a source, where its form leaves a choice."""
+    """How to read a source whose format leaves a choice."""
 
     column: str | None = None
     """The field, column or array that holds the data (default: text, or the only one)."""
@@ -33,13 +33,13 @@ class Reading:
     image_size: int | None = None
     """Images are cropped to a square and resized to this side."""
     grey: bool = False
-    """Images lose their colour."""
+    """Images are converted to greyscale."""
     cache: Path = field(default_factory=default_cache)
     """Where fetched files are kept."""
 
     def __post_init__(self) -> None:
         if self.image_size is not None and self.image_size < 1:
-            do = "leave it out for images as they are"
+            do = "leave it out to keep the images as they are"
             fail("the side of the images is not positive", got=self.image_size, allowed="an integer >= 1", do=do)
 
 
@@ -75,7 +75,7 @@ NAMES: dict[str, Callable[[Reading], Source]] = {
 _TABLES = dict.fromkeys(("jsonl", "csv", "parquet", "array"), ("column", "label_column"))
 _NAMED_TABLES = dict.fromkeys(("moses", "openwebtext", "fineweb-edu", "hub"), ("column",))
 _USES: dict[str, tuple[str, ...]] = {**_TABLES, **_NAMED_TABLES, "images": ("image_size", "grey")}
-"""Which choices of `Reading` a kind or name leaves; all others leave none."""
+"""The options of `Reading` that a kind or name supports; all others support none."""
 
 _BY_SUFFIX = {
     ".jsonl": "jsonl",
@@ -123,20 +123,20 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
 
 
 def _check_kind(name: str, kind: str | None) -> None:
-    """Of what is known by name, where there is nothing to choose."""
+    """Refuse --kind for data known by name, which leaves no choice."""
     if kind is not None:
         do = "leave it out, or give the path of the files"
-        fail(f"{name} is read in its own way", got=f"--kind {kind}", allowed="no --kind", do=do)
+        fail(f"the kind of {name} is fixed", got=f"--kind {kind}", allowed="no --kind", do=do)
 
 
 def _check_used(kind: str, reading: Reading) -> None:
-    """A choice that would be ignored is refused."""
+    """Refuse an option that would be ignored."""
     choices, used = ("column", "label_column", "image_size", "grey"), _USES.get(kind, ())
     for name in choices:
         got = getattr(reading, name)
         if got is not None and got is not False and name not in used:
             allowed = ", ".join(map(flag, used)) or f"none of {', '.join(map(flag, choices))}"
-            fail(f"{kind} has no use for {flag(name)}", got=got, allowed=allowed, do="leave it out")
+            fail(f"{kind} does not use {flag(name)}", got=got, allowed=allowed, do="leave it out")
 
 
 def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
@@ -148,7 +148,7 @@ def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
 
 
 def _by_split(paths: list[Path]) -> dict[str, list[Path]]:
-    """Files by the split in their names (train.csv, wiki.valid.tokens); none unless all have one, train among them."""
+    """Files by the split in their names (train.csv, wiki.valid.tokens); none unless all have one, and one is train."""
     found: dict[str, list[Path]] = {}
     for path in paths:
         said = {SPLITS[word] for word in re.split(r"[\W_]+", path.name.lower()) if word in SPLITS}
@@ -159,7 +159,7 @@ def _by_split(paths: list[Path]) -> dict[str, list[Path]]:
 
 
 def _joined(sources: dict[str, Source]) -> Source:
-    """One source of several, each a split."""
+    """Join several sources into one, each as a split."""
     parts = [
         replace(part, split=split)  # type: ignore[type-var]
         for split, source in sources.items()

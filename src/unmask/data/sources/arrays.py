@@ -35,7 +35,7 @@ class Stored:
             fail(f"{self.path} cannot be read", got=error, allowed=f".npy, or .npz holding {self.key!r}", do="check it")
 
     def header(self, file: IO[bytes] | None = None) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and type, read from the head of the array. Pickled objects and Fortran order are refused."""
+        """Shape and type, read from the array's header. Pickled objects and Fortran order are refused."""
         if file is None:
             with self._open() as opened:
                 return self.header(opened)
@@ -61,12 +61,12 @@ class Stored:
                 data = file.read(count * row)
                 if len(data) < count * row:
                     got = f"{shape[0] - left + len(data) // max(row, 1)} of {shape[0]} rows"
-                    fail(f"{self.path} is cut off", got=got, allowed="all rows", do="fetch or save it again")
+                    fail(f"{self.path} is truncated", got=got, allowed="all rows", do="fetch or save it again")
                 yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
                 left -= count
 
     def whole(self) -> NDArray[Any]:
-        """All of it: for labels."""
+        """The whole array, for labels."""
         return np.concatenate(list(self.blocks()) or [np.zeros(0, np.int64)])
 
 
@@ -98,13 +98,13 @@ def array_part(rows: Stored, labels: Stored | None, split: str | None) -> tuple[
         )
     if labels and int(np.prod(labels.header()[0])) != shape[0]:
         got = f"{labels.header()[0]} labels for {shape[0]} rows"
-        fail(f"{rows.path} has another number of labels than rows", got=got, allowed="one per row", do="check the file")
+        fail(f"{rows.path} does not have a label for each row", got=got, allowed="one per row", do="check the file")
     values = 256 if dtype == np.uint8 else 1 + max((int(b.max()) for b in rows.blocks()), default=0)
     return ArrayPart(rows, labels, int(np.prod(shape)) * dtype.itemsize, split), values
 
 
 def arrays(paths: list[Path], column: str | None, label: str | None) -> Source:
-    """All of a .npy; of an .npz the named array, its only one, or train_images, train_labels, test_images, …"""
+    """All of a .npy; from an .npz, the named array, the only one, or train_images, train_labels, test_images, …"""
     parts: list[Part] = []
     values = 0
     for path in paths:
@@ -120,7 +120,8 @@ def _members(path: Path, column: str | None, label: str | None) -> list[tuple[St
         got = " and ".join(name for name in (column, label) if name)
         fail(f"{path} is one array without a name", got=got, allowed="an .npz", do="leave the columns out")
     if label and not column:
-        fail(f"{path} needs the name of its data", got=label, allowed="both", do="add --column")
+        what, got = f"{path} needs the name of the data too", f"only --label-column {label}"
+        fail(what, got=got, allowed="both columns", do="add --column")
     if path.suffix == ".npy":
         return [(Stored(path), None, None)]
     names = [name.removesuffix(".npy") for name in zipfile.ZipFile(path).namelist()]

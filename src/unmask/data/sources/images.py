@@ -24,7 +24,7 @@ CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 
 @dataclass(frozen=True)
 class ImagesPart:
-    """Image files, each with its class; resized where a size is asked for."""
+    """Image files, each with its class; resized if a size is given."""
 
     paths: tuple[Path, ...]
     labels: tuple[str | None, ...]
@@ -45,8 +45,8 @@ class ImagesPart:
 
 
 def read_picture(path: Path, grey: bool) -> Any:
-    """An image file as Pillow has it, in grey or in colours."""
-    image = extra("PIL.Image", "images", "reading pictures")
+    """Read an image file with Pillow, in grey or in colour."""
+    image = extra("PIL.Image", "images", "reading images")
     try:
         with image.open(path) as opened:
             mode, picture = opened.mode, opened.convert("L" if grey else "RGB")
@@ -55,14 +55,14 @@ def read_picture(path: Path, grey: bool) -> Any:
         fail(f"{path} is not a readable image", got=got, allowed="an image file", do="remove or replace it")
     except (OSError, ValueError) as error:
         fail(f"{path} is not a readable image", got=error, allowed="an image file", do="remove or replace it")
-    good, do = mode[0] not in "IF", "scale it to 0..255 first: what is more would be cut off"
+    good, do = mode[0] not in "IF", "scale it to 0..255 first: larger values would be clipped"
     require(good, f"{path} has more than 256 levels", got=f"mode {mode}", allowed="8 bits per channel", do=do)
     return picture
 
 
 def square(picture: Any, size: int) -> Any:
     """The centre square, resized by averaging."""
-    image = extra("PIL.Image", "images", "resizing pictures")
+    image = extra("PIL.Image", "images", "resizing images")
     side = min(picture.size)
     left, top = (picture.width - side) // 2, (picture.height - side) // 2
     return picture.crop((left, top, left + side, top + side)).resize((size, size), image.Resampling.BOX)
@@ -93,11 +93,11 @@ def _pictures_below(folder: Path) -> list[Path]:
 
 
 def _check_all_in(folders: list[Path], root: Path) -> None:
-    """No picture beside the splits is left out without a word."""
+    """Refuse images beside the splits, which would otherwise be left out silently."""
     beside = [p for p in _pictures_below(root) if not any(p.is_relative_to(folder) for folder in folders)]
     if beside:
-        allowed = f"pictures in {', '.join(folder.name for folder in folders)}, or no folders of such names"
-        fail(f"{root} has splits, and pictures beside them", got=beside[0], allowed=allowed, do="move or rename them")
+        allowed = f"images in {', '.join(folder.name for folder in folders)}, or no folders with these names"
+        fail(f"{root} has splits, and images beside them", got=beside[0], allowed=allowed, do="move or rename them")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def is_mnist(root: Path) -> bool:
 
 
 def mnist(root: Path) -> Source:
-    """MNIST's four idx files, or those of a data set in its form."""
+    """MNIST's four idx files, or those of a data set in the same format."""
     parts: list[Part] = []
     for split, prefix in (("train", "train"), ("test", "t10k")):
         found = [sorted(root.glob(f"{prefix}-{kind}*ubyte*")) for kind in ("images", "labels")]

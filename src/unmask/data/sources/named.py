@@ -77,7 +77,7 @@ def moses(cache: Path, column: str = "SMILES") -> Source:
 
 @dataclass(frozen=True)
 class HubPart:
-    """One shard of a data set of the hub, streamed."""
+    """One shard of a data set on the hub, streamed."""
 
     name: str
     config: str | None
@@ -103,13 +103,13 @@ class HubPart:
 
 
 def hub(name: str, config: str | None = None, split: str = "train", column: str = "text") -> Source:
-    """A data set of the Hugging Face hub (or a local folder in its form), one document per row."""
+    """A data set on the Hugging Face hub (or a local folder in its format), one document per row."""
     shards = _hub(name, config, split).num_shards
     return Source([HubPart(name, config, split, column, i, shards) for i in range(shards)], rows=False)
 
 
 def _hub(name: str, config: str | None, split: str) -> Any:
-    datasets = extra("datasets", "hub", "a data set of the hub")
+    datasets = extra("datasets", "hub", "a data set from the hub")
     try:
         return datasets.load_dataset(name, config, split=split, streaming=True)
     except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
@@ -117,6 +117,6 @@ def _hub(name: str, config: str | None, split: str) -> Any:
         fail(
             f"the data set {name!r} could not be opened",
             got=got,
-            allowed="a data set of the hub",
-            do="check name and network",
+            allowed="a data set on the hub",
+            do="check the name and the network",
         )

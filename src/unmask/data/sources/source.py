@@ -1,4 +1,4 @@
-"""What a source is: an ordered list of parts, each read on its own, each giving documents."""
+"""The definition of a source: an ordered list of parts, each read on its own and yielding documents."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ SPLITS = {"train": "train", "valid": "valid", "validation": "valid", "val": "val
 
 @dataclass(frozen=True)
 class Piece:
-    """A document, or a piece of one that goes on in the next piece."""
+    """A document, or a piece of one that continues in the next piece."""
 
     content: Content
     label: int | str | None = None
     ends: bool = True
     place: str = ""
-    """The file that it is, or that it is a piece of, if it is one."""
+    """The file that it is, or is a piece of, if any."""
 
 
 NOTHING = Piece("")
-"""A row of a table without text: it is no document, but counted."""
+"""A row of a table without text: it is not a document, but is counted."""
 
 
 class Part(Protocol):
@@ -56,4 +56,4 @@ class Source:
     values: int | None = None
     """The number of values if the content is integers; None for text."""
     files: Sequence[Path] = ()
-    """What is read, where it lies on a disk of ours and nobody has checked it."""
+    """The files that are read, if they are local and have not been verified."""

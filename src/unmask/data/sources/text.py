@@ -42,7 +42,7 @@ class TextPart(_Range):
 
 
 def _running_text(blocks: Iterable[bytes], path: Path, ends: bool) -> Iterator[Piece]:
-    """Pieces that go on one in another; the last one ends the document if `ends`."""
+    """Consecutive pieces of one document; the last one ends it if `ends`."""
     waiting = b""
     for block in blocks:
         if waiting:
@@ -194,7 +194,7 @@ def _parquet(path: Path) -> Any:
     try:
         return library.ParquetFile(path)
     except ValueError as error:
-        fail(f"{path} is no Parquet file", got=error, allowed="one", do="name another --kind")
+        fail(f"{path} is not a Parquet file", got=error, allowed="a Parquet file", do="name another --kind")
 
 
 def _field(record: dict[str, Any], name: str, path: Path) -> Any:

@@ -1,7 +1,7 @@
-"""Triton kernels for what moves much memory and computes little, each one pass where the compiler makes several.
+"""Triton kernels for memory-bound operations, each a single pass where the compiler would make several.
 
-Imported by `fused`, which holds the same formulas in plain PyTorch and is what the networks call. Numbers are read and
-written in their own precision and computed in float32.
+Imported by `fused`, which has the same formulas in plain PyTorch and is what the networks call. Values are read and
+written in their own dtype and computed in float32.
 """
 
 from .group_norm import norm_silu, norm_silu_backward, slab

@@ -1,4 +1,4 @@
-"""Images [B, H, W, C]: group norm, then SiLU, in one pass; and the way back."""
+"""Images [B, H, W, C]: group norm followed by SiLU in one pass, and the backward pass."""
 
 import torch
 import triton
@@ -6,13 +6,13 @@ import triton.language as tl
 from torch import Tensor
 
 _PIXELS = 1024
-"""Pixels that a program holds at once: an image that has no more is read once, for its statistics and its values."""
+"""Pixels that a program holds at once: an image with no more pixels is read once, for statistics and values."""
 _WARPS = 8
 
 
 @triton.jit
 def _per_group(values, CHANNELS: tl.constexpr, GROUP: tl.constexpr):
-    """The sum of each group of neighbouring channels, at each of them."""
+    """The sum over each group of neighbouring channels, broadcast to each channel of the group."""
     sums = tl.sum(tl.reshape(values, [CHANNELS // GROUP, GROUP]), axis=1)
     return tl.reshape(tl.broadcast_to(sums[:, None], [CHANNELS // GROUP, GROUP]), [CHANNELS])
 
@@ -24,12 +24,12 @@ def _norm_silu(
     TILE: tl.constexpr,
 ):  # fmt: skip
     sample, own = tl.program_id(1), tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
-    channel = FIRST + own  # x [B, P, OWN] is a part of all channels
+    channel = FIRST + own  # x [B, P, OWN] holds some of all channels
     x += sample.to(tl.int64) * PIXELS * OWN
     added = tl.load(shift + sample * WIDTH + channel) if SHIFTED else tl.zeros([CHANNELS], tl.float32)
     total = tl.zeros([CHANNELS], tl.float32)
     squares = tl.zeros([CHANNELS], tl.float32)
-    origin = tl.load(x + own).to(tl.float32)  # sums of what is near 0 keep their digits
+    origin = tl.load(x + own).to(tl.float32)  # sums of values near 0 keep their precision
     for start in range(0, PIXELS, TILE):
         pixel = start + tl.arange(0, TILE)
         inside = (pixel < PIXELS)[:, None]
@@ -124,7 +124,7 @@ def norm_silu(
     groups: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """silu(group_norm([x, left] + shift))·keep of images [B, H, W, C], and each channel's mean and 1/deviation."""
+    """silu(group_norm([x, left] + shift))·keep for images [B, H, W, C], and the mean and 1/deviation per channel."""
     y, means, scales = _outputs(x, left)
     for part, first in _parts(x, left):
         grid, sizes = _slabs(y, part, first, groups)
@@ -154,7 +154,7 @@ def norm_silu_backward(
     scales: Tensor,
     groups: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of x, left and shift, and for each sample those of weight and bias."""
+    """Gradients of x, left and shift, and those of weight and bias per sample."""
     dy = dy.contiguous()
     dx, dleft, dshift, dweight, dbias = _gradients(x, left, means)
     for (part, first), gradient in zip(_parts(x, left), (dx, dleft), strict=False):
@@ -188,12 +188,12 @@ def _gradients(x: Tensor, left: Tensor | None, means: Tensor) -> tuple[Tensor, T
 
 
 def _parts(x: Tensor, left: Tensor | None) -> list[tuple[Tensor, int]]:
-    """The images, each with its first channel among all."""
+    """The input tensors, each with the index of its first channel among all channels."""
     return [(x.contiguous(), 0)] + ([] if left is None else [(left.contiguous(), x.shape[-1])])
 
 
 def _slabs(y: Tensor, part: Tensor, first: int, groups: int) -> tuple[tuple[int, int], tuple[int, ...]]:
-    """Programs (slabs of channels, samples), and the sizes that a program is compiled for."""
+    """The grid of programs (slabs of channels, samples), and the sizes that a program is compiled for."""
     width, own, group = y.shape[-1], part.shape[-1], y.shape[-1] // groups
     pixels = y[0, ..., 0].numel()
     tile = min(_PIXELS, triton.next_power_of_2(pixels))
@@ -201,5 +201,5 @@ def _slabs(y: Tensor, part: Tensor, first: int, groups: int) -> tuple[tuple[int,
 
 
 def slab(group: int) -> int:
-    """Channels of one program: whole groups, at least 32 bytes of a pixel."""
+    """Channels per program: whole groups, and at least 32 bytes of a pixel."""
     return max(16, group)

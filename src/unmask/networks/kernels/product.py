@@ -1,4 +1,4 @@
-"""A matrix product that ends in squared ReLU, or in the way back through it."""
+"""A matrix product fused with squared ReLU, or with the backward pass of squared ReLU."""
 
 import torch
 import triton
@@ -7,9 +7,9 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 _M, _N, _K = 128, 256, 64
-"""A tile of the product, and how much of the inner dimension is multiplied at a time."""
+"""Size of a tile of the product, and of the slices of the inner dimension multiplied at a time."""
 _TOGETHER = 8
-"""Rows of tiles that are worked on together, so that they find their matrix in the cache."""
+"""Rows of tiles processed together, so that their operands stay in the cache."""
 
 
 @triton.jit
@@ -17,7 +17,7 @@ def _product(
     a, b, y, c, rows, columns, inner, BACKWARD: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
     TOGETHER: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """c = f(a bᵀ), by tiles; f is relu² or, backward, multiplication with its derivative 2 √y."""
+    """c = f(a bᵀ), tile by tile; f is relu² or, in the backward pass, multiplication by its derivative 2 √y."""
     down, across = tl.cdiv(rows, M), tl.cdiv(columns, N)
     for tile in tl.range(tl.program_id(0), down * across, PROGRAMS, flatten=True):
         band, place = tile // (TOGETHER * across), tile % (TOGETHER * across)
@@ -27,7 +27,7 @@ def _product(
         for k in range(0, inner, K):
             sums = tl.dot(a.load([row, k]), b.load([column, k]).T, sums)
         left, right = tl.split(tl.permute(tl.reshape(sums, [M, 2, N // 2]), [0, 2, 1]))
-        for half in tl.static_range(2):  # one after the other takes less shared memory
+        for half in tl.static_range(2):  # one half at a time takes less shared memory
             part = left if half == 0 else right
             at = column + half * (N // 2)
             if BACKWARD:
@@ -54,7 +54,7 @@ def _run_product(a: Tensor, b: Tensor, y: Tensor | None) -> Tensor:
 
 @torch.library.custom_op("unmask::product_squared_relu", mutates_args=())
 def product_squared_relu(a: Tensor, b: Tensor) -> Tensor:
-    """relu(a bᵀ)² [M, N] of a [M, K] and b [N, K]."""
+    """relu(a bᵀ)² [M, N] for a [M, K] and b [N, K]."""
     return _run_product(a, b, None)
 
 
@@ -65,7 +65,7 @@ def _(a: Tensor, b: Tensor) -> Tensor:
 
 @torch.library.custom_op("unmask::product_squared_relu_backward", mutates_args=())
 def product_squared_relu_backward(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
-    """(a bᵀ) · 2 √y: the gradient before y = relu(·)², where a bᵀ is the one behind it."""
+    """(a bᵀ) · 2 √y: the gradient of the input of y = relu(·)², where a bᵀ is the gradient of y."""
     return _run_product(a, b, y)
 
 

@@ -1,4 +1,4 @@
-"""Queries and keys: normalised, scaled and rotated in one pass."""
+"""Queries and keys normalised, scaled and rotated in one pass."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 _ROWS, _ROWS_BACKWARD = 64, 128
-"""Heads of tokens that a program works on."""
+"""Number of (token, head) rows that a program works on."""
 
 
 @triton.jit
@@ -75,7 +75,7 @@ def _norm_rotate_backward(
 
 @torch.library.custom_op("unmask::norm_rotate", mutates_args=())
 def norm_rotate(qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor, eps: float) -> Tensor:
-    """Queries and keys [B, N, 2, H, D/H] of qkv [B, N, 3, H, D/H], normalised, scaled by `scales` and rotated."""
+    """Queries and keys [B, N, 2, H, D/H] from qkv [B, N, 3, H, D/H], normalised, scaled by `scales` and rotated."""
     qkv, out = qkv.contiguous(), _queries_and_keys(qkv)
     grid, shape = _rows(qkv, _ROWS)
     _norm_rotate[grid[0], 2](qkv, out, scales, cos, sin, _heads(qkv), qkv.shape[1], eps, *shape)
@@ -92,7 +92,7 @@ def _(qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor, eps: float) -> Tens
 def norm_rotate_backward(
     dq: Tensor, dk: Tensor, dv: Tensor, qkv: Tensor, scales: Tensor, cos: Tensor, sin: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of qkv and, in parts to be summed, of the scales."""
+    """Gradients of qkv and, as partial sums to be added up, of the scales."""
     qkv, dq, dk, dv = (x.contiguous() for x in (qkv, dq, dk, dv))
     grid, shape = _rows(qkv, _ROWS_BACKWARD)
     dqkv, dscales = torch.empty_like(qkv), scales.new_empty(grid[0], *scales.shape)
@@ -117,7 +117,7 @@ def _queries_and_keys(qkv: Tensor) -> Tensor:
 
 
 def _heads(qkv: Tensor) -> int:
-    """Heads of tokens."""
+    """The total number of (token, head) rows."""
     return qkv.shape[0] * qkv.shape[1] * qkv.shape[3]
 
 

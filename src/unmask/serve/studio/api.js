@@ -1,13 +1,13 @@
-/** Calls of the server: JSON, server-sent events, the key, and errors as one line. */
+/** Requests to the server: JSON, server-sent events, the API key and one-line errors. */
 
 const KEY = "unmask-key";
 
-/** What went wrong, as one line for the reader. */
+/** An error with a one-line message for the user. */
 export class Refused extends Error {}
 
 let askForKey = async () => null;
 
-/** How the page asks for the key: a function that gets whether one was wrong, and gives one or null. */
+/** Set how the page asks for the key: a function of whether the last key was wrong that returns a key or null. */
 export function onKey(ask) {
   askForKey = ask;
 }
@@ -15,14 +15,14 @@ export function onKey(ask) {
 /** GET. */
 export const get = (path) => json(path, {});
 
-/** POST of a document; `signal` gives it up. */
+/** POST a document; `signal` cancels the request. */
 export const post = (path, body, signal) => json(path, { method: "POST", body: JSON.stringify(body), signal });
 
 async function json(path, options) {
   return (await answer(path, options)).json();
 }
 
-/** POST whose answer is a stream of events [name, document]; one named error is thrown. */
+/** POST a document and yield the server-sent events [name, document]; an event named error is thrown. */
 export async function* events(path, body, signal) {
   const response = await answer(path, { method: "POST", body: JSON.stringify(body), signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -46,7 +46,7 @@ async function read(reader, signal) {
     return await reader.read();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Refused("the server went away before the end");
+    throw new Refused("the connection to the server was lost before the end");
   }
 }
 
@@ -85,7 +85,7 @@ async function line(response) {
   try {
     said = (await response.json()).error.message;
   } catch {
-    // not one of our documents: the status is all there is to say
+    // not one of our error documents: only the status is known
   }
   const after = response.headers.get("Retry-After");
   return after !== null && !said.includes("try again") ? `${said}: try again in ${after} s` : said;

@@ -1,4 +1,4 @@
-/** The text to be filled: written above, masked below. */
+/** The input: the text above, its tokens to mask below. */
 
 import { Refused, post } from "./api.js";
 import { button, count, field, later, make } from "./dom.js";
@@ -19,28 +19,28 @@ export class Board {
     /** @type {Place[]} */
     this.places = [];
     this.reading = Promise.resolve();
-    this.known = { text: "", model: null }; // whose tokens these are
+    this.known = { text: "", model: null }; // the text and model of the current tokens
     this.asked = 0;
     this.soon = later(200, () => this.read());
     this.area = make("textarea", {
-      rows: 3, spellcheck: "false", autocomplete: "off", placeholder: "Write or paste a text; ____ makes a gap.",
+      rows: 3, spellcheck: "false", autocomplete: "off", placeholder: "Type or paste text; ____ marks a gap.",
       oninput: () => this.typed(),
     });
     this.complaint = make("p", { class: "complaint", role: "alert", hidden: true });
     this.view = new TokenView({
-      label: "Tokens: choose those to mask",
+      label: "Tokens: select those to mask",
       byWord: () => this.byWord,
       choose: (places, on) => this.choose(places, on),
       look: (place, element) => this.look(place, element),
       leave: hideBubble,
     });
-    this.empty = make("p", { class: "empty" }, "Nothing yet: write a text, or append some tokens.");
+    this.empty = make("p", { class: "empty" }, "No tokens yet: type some text or append tokens.");
     this.words = make("input", { type: "checkbox", checked: true });
     this.told = make("span", { class: "told" });
     this.root = make(
-      "section", { class: "board", "aria-label": "What to fill" },
+      "section", { class: "board", "aria-label": "Input" },
       field("Text", this.area), this.complaint,
-      make("div", { class: "over" }, make("span", { class: "name" }, "Click or drag over what to mask"), make("label", { class: "check" }, this.words, "whole words"), this.told),
+      make("div", { class: "over" }, make("span", { class: "name" }, "Click or drag to mask"), make("label", { class: "check" }, this.words, "whole words"), this.told),
       make("div", { class: "sheet" }, this.view.root, this.empty),
       this.tools(),
     );
@@ -48,14 +48,14 @@ export class Board {
 
   tools() {
     const whole = (value, most, name) => make("input", { type: "number", min: 1, max: most, value, "aria-label": name });
-    const k = whole(4, 99, "Every how many"), share = whole(30, 100, "Share in percent"), more = whole(24, 2048, "How many tokens");
+    const k = whole(4, 99, "Interval"), share = whole(30, 100, "Percentage"), more = whole(24, 2048, "Number of tokens");
     return make(
-      "div", { class: "tools", role: "group", "aria-label": "What to mask" },
+      "div", { class: "tools", role: "group", "aria-label": "Masking" },
       make("span", { class: "joined" }, button("Every", () => this.mask((units) => everyNth(units, Number(k.value)))), k, make("span", { class: "unit" }, "th")),
       make("span", { class: "joined" }, button("Random", () => this.mask((units) => randomShare(units, Number(share.value) / 100))), share, make("span", { class: "unit" }, "%")),
       make("span", { class: "joined" }, button("Append", () => this.append(Number(more.value))), more, make("span", { class: "unit" }, "tokens")),
-      button("All", () => this.choose(span(0, this.places.length), true)),
-      button("None", () => this.clear()),
+      button("Mask all", () => this.choose(span(0, this.places.length), true)),
+      button("Clear masks", () => this.clear()),
     );
   }
 
@@ -65,7 +65,7 @@ export class Board {
 
   // --------------------------------------------------------------------------------------------- text
 
-  /** Something to begin with: a sentence where the model can read it, else only gaps. */
+  /** Start with a sentence if the model can read it, otherwise with gaps only. */
   async begin() {
     const model = this.how.model();
     const fits = model.alphabet === null || outside(SAMPLE, model.alphabet) === "";
@@ -84,7 +84,7 @@ export class Board {
     this.soon();
   }
 
-  /** Read the text as tokens, unless these are its tokens already; those that stay keep their masks. */
+  /** Tokenize the text unless the tokens are up to date; tokens that stay keep their masks. */
   read() {
     this.soon.cancel();
     const text = this.area.value, model = this.how.model();
@@ -102,7 +102,7 @@ export class Board {
   async tokens(text, model) {
     const strange = model.alphabet === null ? "" : outside(text.replace(GAPS, ""), model.alphabet);
     if (strange) {
-      this.complain(`${model.id} does not know ${strange}`, button("Fit the text", () => this.fit(model.alphabet)));
+      this.complain(`${model.id} does not support ${strange}`, button("Fix text", () => this.fit(model.alphabet)));
       return null;
     }
     try {
@@ -121,7 +121,7 @@ export class Board {
     this.complaint.replaceChildren(text, ...more);
   }
 
-  /** Replace what the model cannot read: capitals by small letters, the rest by a space. */
+  /** Replace unsupported characters: change their case if that helps, otherwise use a space. */
   fit(alphabet) {
     this.how.remember();
     const known = (c) => alphabet.includes(c);
@@ -133,7 +133,7 @@ export class Board {
     this.area.focus();
   }
 
-  /** Wait until the tokens are those of the text; fails where it cannot be read. */
+  /** Wait until the tokens are up to date; fails if the text cannot be read. */
   async settled() {
     this.read();
     await this.reading;
@@ -141,7 +141,7 @@ export class Board {
     if (!this.places.some((place) => place.masked)) throw new Refused("nothing is masked: click words, type ____, or append tokens");
   }
 
-  /** Tokens to go on from, with their text. */
+  /** Take over tokens and their text as the input. */
   take(places, text) {
     this.soon.cancel();
     this.asked += 1;
@@ -155,7 +155,7 @@ export class Board {
 
   // -------------------------------------------------------------------------------------------- masks
 
-  /** What is given: gaps where it is masked. */
+  /** The input with gaps at masked positions. */
   masked() {
     return this.places.map(({ id, text, masked }) => (masked ? { id: null, text: null } : { id, text }));
   }
@@ -169,7 +169,7 @@ export class Board {
     this.draw();
   }
 
-  /** Mask what is taken of all words, or of all tokens. */
+  /** Mask the words or tokens that `take` selects. */
   mask(take, remember = true) {
     if (remember) this.how.remember();
     const own = this.places.filter((place) => !place.appended);
@@ -194,7 +194,7 @@ export class Board {
 
   look(place, element) {
     const tokens = this.masked().map((one) => one.id), { id, masked } = this.places[place];
-    const title = masked ? "What may come here" : "Given; without it, the model expects";
+    const title = masked ? "Predictions for this position" : "Given; predictions without it";
     this.how.look(this.how.model(), tokens, place, element, { title, chosen: masked ? null : id });
   }
 
@@ -224,14 +224,14 @@ export class Board {
   }
 }
 
-/** The first characters of a text that are not in an alphabet, quoted; "" if there are none. */
+/** The first characters of a text that are not in the alphabet, quoted; "" if there are none. */
 function outside(text, alphabet) {
   const strange = [...new Set(text)].filter((character) => !alphabet.includes(character));
   const shown = strange.slice(0, 5).map((character) => JSON.stringify(character)).join(" ");
   return strange.length > 5 ? `${shown} and ${strange.length - 5} more` : shown;
 }
 
-/** New tokens with the masks of the old ones, as far as beginning and end of the text are the same. */
+/** New tokens with the masks of the old ones, wherever the beginning and end of the text are unchanged. */
 function kept(before, tokens) {
   const old = characters(before.filter((place) => !place.appended)), now = characters(tokens);
   const least = Math.min(old.length, now.length), same = (a, b) => a.character === b.character;
@@ -247,7 +247,7 @@ function kept(before, tokens) {
   return tokens.map((token, i) => ({ ...token, masked: token.id === null || masked.has(i) }));
 }
 
-/** Each character of some tokens, with the place of its token and whether that is masked; a gap counts as one. */
+/** Each character with the position of its token and whether that is masked; a gap counts as one character. */
 function characters(places) {
   return places.flatMap(({ text, masked }, place) =>
     text === null ? [{ character: "\0", place, masked: false }] : [...text].map((character) => ({ character, place, masked })));

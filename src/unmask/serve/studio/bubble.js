@@ -1,4 +1,4 @@
-/** The bubble beside a token: what else it might have been, or what it costs. */
+/** The bubble beside a token: its alternatives or its bits. */
 
 import { find, later, make } from "./dom.js";
 
@@ -11,7 +11,7 @@ const show = later(PATIENCE, async (element, content) => {
   if (mine === asked && filled !== null && element.isConnected) open(element, filled);
 });
 
-/** Show what `content` gives, beside an element, if the pointer rests there. */
+/** Show the result of `content` beside an element if the pointer rests there. */
 export function bubble(element, content) {
   const box = find("bubble");
   if (box.owner === element && !box.hidden) return;
@@ -44,7 +44,7 @@ function open(element, filled) {
   box.style.setProperty("top", `${(below ? at.bottom + 8 : at.top - height - 8) + scrollY}px`);
 }
 
-/** Alternatives as bars; `chosen` is the token that was drawn. */
+/** Alternatives as bars; `chosen` is the id of the token that was drawn. */
 export function bars(title, rows, chosen) {
   const most = Math.max(...rows.map((row) => row.probability), 1e-9);
   return [
@@ -65,7 +65,7 @@ function bar(row, most, chosen) {
 
 const percent = (p) => (p >= 0.0995 ? `${Math.round(100 * p)} %` : p >= 0.0001 ? `${(100 * p).toPrecision(2)} %` : "< 0.01 %");
 
-/** A token's text with its spaces to be seen. */
+/** A token's text with visible whitespace. */
 export function visible(text) {
   if (text === "") return "∎";
   return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");

@@ -1,4 +1,4 @@
-/** Variants side by side: pinned ones stay, one can be gone on from, each can be deleted. */
+/** Variants side by side, which can be pinned, edited as the new input, and deleted. */
 
 import { button, make } from "./dom.js";
 import { icon } from "./icons.js";
@@ -14,17 +14,17 @@ export function cardsOf(trajectory) {
   }));
 }
 
-/** The places of a card at the end of its trajectory. */
+/** The positions of a card at the end of its trajectory. */
 export const finalOf = (card) => card.trajectory.state(card.sample, card.trajectory.last);
 
-/** The tokens that a request takes: null where masked. */
+/** The token ids for a request: null where masked. */
 export const idsOf = (places) => places.map((place) => place.id);
 
 export class Shelf {
   /**
    * @param {object} how
    * @param {(card: () => Card) => {root: Element, draw: (card: Card, frame: number) => void}} how.view
-   * @param {object} how.actions pin, goOn, remove, replay and copy: functions of a card; those left out have no button
+   * @param {object} how.actions pin, goOn, remove, replay and copy: functions of a card; an action left out has no button
    * @param {import("./player.js").Player} how.player
    */
   constructor(how) {
@@ -63,11 +63,11 @@ export class Shelf {
     const { actions } = this.how, now = () => this.card(key);
     const body = this.how.view(now);
     const name = make("h3", {}), detail = make("span", { class: "detail" });
-    const pin = button("Pin", () => actions.pin(now()), { "aria-pressed": "false", title: "Stays when you run again" });
-    const replay = button("Replay", () => actions.replay(now()), { title: "Move through this one" });
+    const pin = button("Pin", () => actions.pin(now()), { "aria-pressed": "false", title: "Keep when you run again" });
+    const replay = button("Replay", () => actions.replay(now()), { title: "Step through this variant" });
     const buttons = [
       pin, replay,
-      button("Go on", () => actions.goOn(now()), { title: "Take it as the new beginning" }),
+      button("Edit", () => actions.goOn(now()), { title: "Use this variant as the new input" }),
       actions.copy ? button("Copy", (event) => actions.copy(now(), event.currentTarget)) : null,
       button(icon("close"), () => actions.remove(now()), { class: "icon", "aria-label": "Delete", title: "Delete" }),
     ];
@@ -78,7 +78,7 @@ export class Shelf {
     return { root, body, name, detail, pin, replay };
   }
 
-  /** Draw all at the player's frame, or at their end. */
+  /** Draw all cards: at the player's frame if they belong to its trajectory, otherwise at their end. */
   draw() {
     const { player } = this.how;
     this.cards.forEach((card, i) => {

@@ -5,12 +5,12 @@ const SVG = "http://www.w3.org/2000/svg";
 /** The element with this id. */
 export const find = (id) => document.getElementById(id);
 
-/** An element: `on…` are listeners, other properties attributes (false and null: left out). */
+/** Create an element: `on…` properties are listeners, others are attributes (false and null are left out). */
 export function make(tag, properties = {}, ...children) {
   return filled(document.createElement(tag), properties, children);
 }
 
-/** An SVG element. */
+/** Create an SVG element. */
 export function draw(tag, properties = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), properties, children);
 }
@@ -25,14 +25,14 @@ function filled(element, properties, children) {
   return element;
 }
 
-/** A button with a text or an icon and what it does. */
+/** A button with a text or an icon, and its action. */
 export function button(text, onclick, properties = {}) {
   return make("button", { type: "button", onclick, ...properties }, text);
 }
 
 let fields = 0;
 
-/** A labelled control: its name, the control, and below it what helps to understand it. */
+/** A labelled control, with optional help text below it. */
 export function field(name, control, help = null) {
   const id = `field-${(fields += 1)}`;
   control.id = id;
@@ -43,7 +43,7 @@ export function field(name, control, help = null) {
   return make("div", { class: "field" }, make("label", { class: "name", for: id }, name), control, help);
 }
 
-/** Calls `work` once, when nobody has called for so long. */
+/** Debounce: run `work` once there has been no call for so many milliseconds. */
 export function later(milliseconds, work) {
   let timer = 0;
   const call = (...values) => {
@@ -54,16 +54,16 @@ export function later(milliseconds, work) {
   return call;
 }
 
-/** Whether the reader wants no movement. */
+/** Whether the user prefers reduced motion. */
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** A number between two others. */
+/** Limit a number to a range. */
 export const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
 
 /** "1 token", "3 tokens". */
 export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
-/** A text into the clipboard; false where the browser does not allow it. */
+/** Copy a text to the clipboard; false if the browser does not allow it. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -73,7 +73,7 @@ export async function copy(text) {
   }
 }
 
-/** Pages that are not on this machine and not encrypted have no clipboard of their own. */
+/** The fallback for pages served neither from localhost nor over HTTPS, which have no clipboard API. */
 function copiedByHand(text) {
   const area = make("textarea", { class: "unseen", "aria-hidden": "true" });
   area.value = text;

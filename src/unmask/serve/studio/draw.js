@@ -1,4 +1,4 @@
-/** The tab in which pictures are drawn and completed. */
+/** The tab for drawing and completing images. */
 
 import { Shelf, cardsOf, finalOf } from "./cards.js";
 import { gradient, ofStep } from "./colour.js";
@@ -12,7 +12,7 @@ import { Runner } from "./runner.js";
 import { Settings } from "./settings.js";
 import { Trajectory } from "./trajectory.js";
 
-const TOOLS = [["pen", "Pen", "draws ink, which stays"], ["paper", "Paper", "draws empty paper, which stays"], ["mask", "Mask", "an eraser: the model fills it"]];
+const TOOLS = [["pen", "Pen", "Draw; the model keeps these pixels"], ["paper", "Eraser", "Erase to the background; the model keeps these pixels"], ["mask", "Mask", "Mask pixels for the model to fill"]];
 
 export class Draw {
   constructor() {
@@ -38,7 +38,7 @@ export class Draw {
 
   makeCanvas() {
     return make("canvas", {
-      class: "sketch", tabindex: 0, role: "img", "aria-label": "Drawing. Arrow keys move, space draws.",
+      class: "sketch", tabindex: 0, role: "img", "aria-label": "Drawing: arrow keys move the cursor, Space draws",
       onpointerdown: (event) => this.down(event),
       onpointermove: (event) => this.moveTo(event),
       onpointerup: () => (this.stroke = null),
@@ -81,19 +81,19 @@ export class Draw {
     const width = make("input", { type: "range", min: 0.6, max: 5, step: 0.2, value: 1.2, oninput: () => (this.brush.radius = Number(width.value)) });
     this.ink = make("input", { type: "range", min: 1, max: 255, value: 255, oninput: () => this.dip() });
     this.colour = make("input", { type: "color", value: "#ffffff", oninput: () => this.dip() });
-    this.inkField = field("Ink", this.ink);
-    this.colourField = field("Ink", this.colour);
+    this.inkField = field("Brightness", this.ink);
+    this.colourField = field("Colour", this.colour);
     return make(
       "div", { class: "palette" },
       make("fieldset", { class: "choices" }, make("legend", { class: "name" }, "Tool"), ...TOOLS.map(radio)),
-      field("Width", width), this.inkField, this.colourField,
+      field("Brush size", width), this.inkField, this.colourField,
       make(
         "div", { class: "field", role: "group", "aria-label": "Let the model fill" }, make("span", { class: "name" }, "Let the model fill"),
-        make("div", { class: "tools" }, ...Object.entries(MASKS).map(([name, where]) => button(name, () => this.maskWhere(where))), button("All but ink", () => this.maskBlank())),
+        make("div", { class: "tools" }, ...Object.entries(MASKS).map(([name, where]) => button(name, () => this.maskWhere(where))), button("Background", () => this.maskBlank())),
       ),
       make(
-        "div", { class: "field", role: "group", "aria-label": "Keep" }, make("span", { class: "name" }, "Keep"),
-        make("div", { class: "tools" }, button("Paper instead of masks", () => this.fillPaper()), button("Clear to paper", () => this.clearPaper())),
+        "div", { class: "field", role: "group", "aria-label": "Reset" }, make("span", { class: "name" }, "Reset"),
+        make("div", { class: "tools" }, button("Clear masks", () => this.fillPaper()), button("Clear all", () => this.clearPaper())),
       ),
       this.told,
     );
@@ -120,7 +120,7 @@ export class Draw {
     this.draw();
   }
 
-  /** The ink of the pen. */
+  /** Update the ink of the pen. */
   dip() {
     const { depth, largest } = this.brush.sizes, hex = Number.parseInt(this.colour.value.slice(1), 16);
     const bytes = depth === 3 ? [hex >> 16, (hex >> 8) & 255, hex & 255] : [Number(this.ink.value)];
@@ -180,7 +180,7 @@ export class Draw {
     });
   }
 
-  /** Pixels without any ink. */
+  /** Mask all pixels without ink. */
   maskBlank() {
     const { depth } = this.brush.sizes, { values } = this;
     const blank = (pixel) => values.subarray(pixel * depth, (pixel + 1) * depth).every((value) => value <= 0);
@@ -199,7 +199,7 @@ export class Draw {
     const { sizes } = this.brush, { width, height, depth } = sizes;
     paint(this.canvas, sizes, this.values);
     const left = this.values.filter((value) => value === MASKED).length / depth;
-    this.told.textContent = `${left} of ${width * height} pixels for the model`;
+    this.told.textContent = `${left} of ${width * height} pixels masked`;
     this.mark.style.setProperty("left", `${(100 * this.cursor[0]) / width}%`);
     this.mark.style.setProperty("top", `${(100 * this.cursor[1]) / height}%`);
     this.mark.style.setProperty("width", `${100 / width}%`);
@@ -238,7 +238,7 @@ export class Draw {
         this.values = Int32Array.from(finalOf(card), (place) => place.id ?? MASKED);
         this.draw();
         this.canvas.scrollIntoView({ block: "nearest" });
-        say("Going on from this variant");
+        say("Editing this variant");
       },
     };
   }
@@ -249,7 +249,7 @@ export class Draw {
   }
 
   cardView() {
-    const canvas = make("canvas", { class: "picture", role: "img", "aria-label": "Picture" });
+    const canvas = make("canvas", { class: "picture", role: "img", "aria-label": "Image" });
     const draw = ({ trajectory, sample }, frame) => {
       const places = trajectory.state(sample, frame), sizes = sizesOf(trajectory.model);
       const tint = (pixel) => {
@@ -267,7 +267,7 @@ export class Draw {
     this.past.keep({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
   }
 
-  /** Nothing came of a run: its cards go, those before it are there again. */
+  /** Undo a run that produced nothing: remove its cards and restore the previous ones. */
   takeBack() {
     const before = this.past.take();
     this.player.load(before.trajectory, false);

@@ -1,4 +1,4 @@
-/** The tab that explains masked diffusion, with figures computed here. */
+/** The tab that explains masked diffusion, with figures computed in the page. */
 
 import { count, draw, field, make } from "./dom.js";
 import { chart, curve, dot, line } from "./plots.js";
@@ -8,7 +8,7 @@ const SENTENCE = "A model that has learned to fill any gap can write a whole pag
 const TIMES = Array.from({ length: 201 }, (_, i) => i / 200);
 const NAMES = Object.keys(SCHEDULES);
 
-/** Fixed numbers that look random: the same words are masked whenever the slider is at the same place. */
+/** Fixed quasi-random numbers, so that the same slider position always masks the same words. */
 const chances = (number) => Array.from({ length: number }, (_, i) => ((i + 1) * 0.6180339887498949) % 1);
 
 export class Explain {
@@ -38,19 +38,19 @@ export class Explain {
     return make(
       "article", { class: "prose" },
       h("Hide, then learn to reveal"),
-      p("Take a text and hide each token with the same chance, on its own, behind a mask. At time t = 0 nothing is hidden, at t = 1 everything. A ", make("em", {}, "schedule"), " α says how fast: a token is still visible at time t with chance α", make("sub", {}, "t"), ", and hidden with chance 1 − α", make("sub", {}, "t"), ". Move the time:"),
+      p("Take a text and hide each token behind a mask, independently and with the same probability. At time t = 0 nothing is hidden, at t = 1 everything is. A ", make("em", {}, "schedule"), " α sets the pace: at time t, a token is still visible with probability α", make("sub", {}, "t"), " and hidden with probability 1 − α", make("sub", {}, "t"), ". Move the slider to change the time:"),
       make("div", { class: "controls" }, field("Schedule", this.schedule), this.powerField, field("Time t", this.time)),
       make("div", { class: "sheet" }, sentence), this.told,
-      make("div", { class: "figures-row" }, figure(this.alphaFigure, "How much is visible. The point is the time above."), figure(this.weightFigure, "How much a masked token counts in the loss at that time.")),
+      make("div", { class: "figures-row" }, figure(this.alphaFigure, "Share of visible tokens. The dot marks the time above."), figure(this.weightFigure, "Weight of a masked token in the loss at that time.")),
       legend(),
-      h("What is learned"),
-      p("A network sees what is visible and predicts every hidden token. It pays the surprise of each, in bits. Averaged over all times with the weight −α′/(1 − α), this bounds how many bits the whole text costs the model, so losses can be compared honestly. The bound is the same for every schedule; only its noise differs. Early times hide little, and so each hidden token counts more."),
-      h("Writing is hiding, backwards"),
-      p("To write, start at t = 1 with masks only and walk back to t = 0. From a time t to an earlier time s, each masked token is revealed with chance (α", make("sub", {}, "s"), " − α", make("sub", {}, "t"), ")/(1 − α", make("sub", {}, "t"), "), and drawn from what the network predicts for it. Tokens of the same step do not see each other: revealing few at a time while most is still hidden avoids contradictions. The schedule and the grid of times decide how many are revealed at each step:"),
-      make("div", { class: "controls" }, field("Times", this.grid), field("Steps T", this.steps)),
-      figure(this.stepsFigure, "Tokens revealed at each step, on average, of 256."), this.stepsTold,
+      h("What the network learns"),
+      p("A network sees the visible tokens and predicts every hidden one. Its loss is the surprise of each, in bits. Averaged over all times with the weight −α′/(1 − α), this bounds how many bits the model needs for the whole text, so losses can be compared fairly. The bound is the same for every schedule; only its noise differs. Early times hide little, so each hidden token counts more."),
+      h("Generating is masking in reverse"),
+      p("To generate a text, start at t = 1 with masks only and go back to t = 0. From a time t to an earlier time s, each masked token is revealed with probability (α", make("sub", {}, "s"), " − α", make("sub", {}, "t"), ")/(1 − α", make("sub", {}, "t"), ") and drawn from the network's prediction for it. Tokens revealed in the same step do not see each other, so revealing only a few at a time while most are still hidden avoids contradictions. The schedule and the grid of times determine how many tokens are revealed at each step:"),
+      make("div", { class: "controls" }, field("Time grid", this.grid), field("Steps T", this.steps)),
+      figure(this.stepsFigure, "Expected number of tokens revealed at each step, out of 256."), this.stepsTold,
       h("Exact or biased"),
-      p("Samplers that choose which tokens to reveal at random follow the law that was learned, the better the more steps they take. Those that reveal first where the network is sure, or change its temperature, often read better but favour some texts over others. The studio says which is which."),
+      p("Samplers that choose at random which tokens to reveal follow the learned distribution, more closely the more steps they take. Samplers that start where the network is most certain, or that change the temperature, often read better but favour some texts over others. The studio labels each sampler accordingly."),
     );
   }
 
@@ -71,12 +71,12 @@ export class Explain {
     const masked = this.chances.map((chance) => chance < hidden);
     this.words.forEach((word, i) => (word.className = `token ${masked[i] ? "masked" : "given"}`));
     const number = masked.filter(Boolean).length;
-    this.told.textContent = `t = ${t.toFixed(3)}: each word hidden with chance ${hidden.toFixed(3)}; here ${number} of ${count(masked.length, "word")}. ${SCHEDULES[name].formula}`;
+    this.told.textContent = `t = ${t.toFixed(3)}: each word is hidden with probability ${hidden.toFixed(3)}; here ${number} of ${count(masked.length, "word")}. ${SCHEDULES[name].formula}`;
   }
 
   drawAlpha() {
     const { name, w, t } = this.values;
-    const plot = chart({ width: widthOf(this.alphaFigure), x: [0, 1], y: [0, 1], xName: "time t", yName: "visible: αₜ", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0, 0.25, 0.5, 0.75, 1], title: `α over time; ${alpha(name, t, w).toFixed(2)} at ${t.toFixed(2)}` });
+    const plot = chart({ width: widthOf(this.alphaFigure), x: [0, 1], y: [0, 1], xName: "time t", yName: "visible αₜ", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0, 0.25, 0.5, 0.75, 1], title: `α over time; ${alpha(name, t, w).toFixed(2)} at ${t.toFixed(2)}` });
     for (const one of NAMES) plot.svg.append(curve(plot, TIMES.map((at) => [at, alpha(one, at, w)]), kind(one, name)));
     plot.svg.append(line("now", plot.x(t), plot.top, plot.x(t), plot.bottom), dot(plot, t, alpha(name, t, w), kind(name, name)));
     this.alphaFigure.replaceChildren(plot.svg);
@@ -84,7 +84,7 @@ export class Explain {
 
   drawWeight() {
     const { name, w, t } = this.values;
-    const plot = chart({ width: widthOf(this.weightFigure), x: [0, 1], y: [0.1, 200], logY: true, xName: "time t", yName: "weight −α′/(1 − α)", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0.1, 1, 10, 100], title: `Weight of the loss over time, for ${name}` });
+    const plot = chart({ width: widthOf(this.weightFigure), x: [0, 1], y: [0.1, 200], logY: true, xName: "time t", yName: "weight −α′/(1 − α)", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0.1, 1, 10, 100], title: `Loss weight over time, ${name} schedule` });
     const weight = (one, at) => Math.max(1e-9, SCHEDULES[one].weight(Math.max(at, 1e-3), w));
     for (const one of NAMES) plot.svg.append(curve(plot, TIMES.map((at) => [at, weight(one, at)]), kind(one, name)));
     plot.svg.append(line("now", plot.x(t), plot.top, plot.x(t), plot.bottom), dot(plot, t, weight(name, t), kind(name, name)));
@@ -107,7 +107,7 @@ export class Explain {
   }
 }
 
-/** A figure is as wide as its place, so that its letters keep their size. */
+/** A chart is as wide as its container, so that its text keeps its size. */
 const widthOf = (place) => Math.min(960, Math.max(260, place.clientWidth || 460));
 
 const kind = (one, chosen) => `s-${one}${one === chosen ? " chosen" : ""}`;

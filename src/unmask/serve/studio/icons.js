@@ -1,4 +1,4 @@
-/** Signs of buttons, drawn here so that they look alike everywhere. */
+/** Icons for buttons, drawn here so that they look the same on every system. */
 
 import { draw } from "./dom.js";
 
@@ -13,7 +13,7 @@ const PATHS = {
   dice: "M5 3h14a2 2 0 0 1 2 2v14a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2V5a2 2 0 0 1 2-2zm0 2v14h14V5zm3 1.6a1.4 1.4 0 1 1 0 2.8 1.4 1.4 0 0 1 0-2.8zm8 0a1.4 1.4 0 1 1 0 2.8 1.4 1.4 0 0 1 0-2.8zm-4 4a1.4 1.4 0 1 1 0 2.8 1.4 1.4 0 0 1 0-2.8zm-4 4a1.4 1.4 0 1 1 0 2.8 1.4 1.4 0 0 1 0-2.8zm8 0a1.4 1.4 0 1 1 0 2.8 1.4 1.4 0 0 1 0-2.8z",
 };
 
-/** An icon that only shows what its button's name says. */
+/** A decorative icon; its button carries the accessible name. */
 export function icon(name) {
   return draw("svg", { viewBox: "0 0 24 24", class: "sign", "aria-hidden": "true" }, draw("path", { d: PATHS[name] }));
 }

@@ -1,4 +1,4 @@
-/** The page: tabs, theme, keys, the line for errors, and the models of the server. */
+/** The page: tabs, theme, keyboard shortcuts, the error line and the server's models. */
 
 import { get, onKey } from "./api.js";
 import { hideBubble } from "./bubble.js";
@@ -13,7 +13,7 @@ import { Write } from "./write.js";
 const TABS = ["write", "surprise", "draw", "explain"];
 const parts = {};
 
-/** The part that is seen. */
+/** The visible part. */
 const current = () => parts[TABS.find((name) => !find(name).hidden)];
 
 // ------------------------------------------------------------------------------------------------- tabs
@@ -53,7 +53,7 @@ const firstTab = () => (ofKind("text").length || !ofKind("picture").length ? "wr
 
 // ------------------------------------------------------------------------------------------------ theme
 
-/** "light" or "dark"; "auto", as long as the reader has not chosen: that of the system. */
+/** "light", "dark" or "auto": the system's theme, until the user chooses one. */
 function useTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const name = `Switch to ${isDark() ? "light" : "dark"}`;
@@ -97,7 +97,7 @@ function pressed(event) {
 
 // -------------------------------------------------------------------------------------------- the key
 
-/** Ask for the API key; null if the reader does not give one. */
+/** Ask for the API key; null if the user cancels. */
 function askForKey(wrong) {
   const dialog = find("key");
   find("key-wrong").hidden = !wrong;
@@ -123,7 +123,7 @@ function fill(name, part) {
 }
 
 function without(name, kind) {
-  find(name).replaceChildren(make("p", { class: "empty" }, `No ${kind} model is served. Start the server with one: unmask serve RUN.`));
+  find(name).replaceChildren(make("p", { class: "empty" }, `No ${kind} model is being served. Start the server with one: unmask serve RUN`));
 }
 
 async function start() {
@@ -148,7 +148,7 @@ async function start() {
     without("surprise", "text");
   }
   if (ofKind("picture").length) fill("draw", new Draw());
-  else without("draw", "picture");
+  else without("draw", "image");
   if (!location.hash || !TABS.includes(location.hash.slice(1))) openTab(firstTab());
 }
 

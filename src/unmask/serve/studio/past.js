@@ -1,4 +1,4 @@
-/** States that can be brought back, and the button for it. */
+/** The undo history and its button. */
 
 import { button } from "./dom.js";
 import { icon } from "./icons.js";
@@ -17,7 +17,7 @@ export class Past {
     this.button.disabled = false;
   }
 
-  /** The last one, which is then gone; undefined if there is none. */
+  /** Remove and return the last state; undefined if there is none. */
   take() {
     const state = this.states.pop();
     this.button.disabled = this.states.length === 0;

@@ -1,15 +1,15 @@
-/** Pictures as tokens: one per pixel, or three with colour; MASKED where the model is to fill. */
+/** Images as tokens: one per pixel, or three with colour; MASKED where the model should fill. */
 
 export const MASKED = -1;
 const CHEQUER = [[126, 108, 166], [108, 92, 146]];
 
-/** The sizes of a model's pictures. */
+/** The sizes of a model's images. */
 export function sizesOf(model) {
   const [height, width, depth = 1] = model.shape;
   return { height, width, depth, largest: model.vocabulary_size - 1 };
 }
 
-/** Draw values on a canvas of as many pixels; `tint` may give a pixel another colour. */
+/** Draw values on a canvas, one pixel each; `tint` may override the colour of a pixel. */
 export function paint(canvas, sizes, values, tint = () => null) {
   const { width, height, depth, largest } = sizes;
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -56,7 +56,7 @@ export class Brush {
     }
   }
 
-  /** The pen has a soft edge; paper and mask are whole pixels. */
+  /** The pen has a soft edge; eraser and mask change whole pixels. */
   touch(values, pixel, cover) {
     const { depth } = this.sizes;
     for (let channel = 0; channel < depth; channel += 1) {
@@ -73,7 +73,7 @@ export class Brush {
   }
 }
 
-/** Masks by name: which pixels (row, column, value) are to be filled; null leaves a pixel as it is. */
+/** Masks by name: whether the pixel (row, column, sizes) is masked; others stay as they are. */
 export const MASKS = {
   "Everything": () => true,
   "Lower half": (row, column, { height }) => row >= height / 2,

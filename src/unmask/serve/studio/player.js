@@ -1,10 +1,10 @@
-/** Moving through a trajectory: a slider, buttons, arrow keys, and following one that still grows. */
+/** Playback of a trajectory: slider, buttons, arrow keys, and following one that still grows. */
 
 import { button, clamp, make, still } from "./dom.js";
 import { icon } from "./icons.js";
 
-const LONGEST = 3000; // milliseconds that a replay may take, for long trajectories
-const SLOWEST = 110; // milliseconds of a frame, for short ones
+const LONGEST = 3000; // maximum milliseconds of a replay, for long trajectories
+const SLOWEST = 110; // maximum milliseconds per frame, for short ones
 
 export class Player {
   /** @param {(frame: number) => void} show */
@@ -22,15 +22,15 @@ export class Player {
     this.where = make("output", { class: "where" });
     this.root = make(
       "div", { class: "player", role: "group", "aria-label": "Trajectory" },
-      button(icon("back"), () => this.move(-1), { class: "icon", "aria-label": "One frame back" }),
+      button(icon("back"), () => this.move(-1), { class: "icon", "aria-label": "Previous frame" }),
       this.playButton,
-      button(icon("forward"), () => this.move(1), { class: "icon", "aria-label": "One frame forward" }),
+      button(icon("forward"), () => this.move(1), { class: "icon", "aria-label": "Next frame" }),
       this.slider,
       this.where,
     );
   }
 
-  /** Show another trajectory; `follow`: from its beginning, as it comes. */
+  /** Show another trajectory; `follow`: from the beginning, as it grows. */
   load(trajectory, follow) {
     this.stop();
     this.trajectory = trajectory;
@@ -49,7 +49,7 @@ export class Player {
     if (jump || this.trajectory.ended) this.update();
   }
 
-  /** Go to a frame, and stay there. */
+  /** Go to a frame and stop there. */
   seek(frame) {
     this.stop();
     this.frame = clamp(frame, 0, this.trajectory?.last ?? 0);

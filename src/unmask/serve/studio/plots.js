@@ -1,17 +1,17 @@
-/** Figures in SVG, with axes that say what they show. */
+/** Charts in SVG with labelled axes. */
 
 import { draw } from "./dom.js";
 
 const HEIGHT = 260, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 46;
 
-/** Places of values along an axis; `log` for powers of ten. */
+/** The scale of an axis, from values to coordinates; `log` for powers of ten. */
 function axis([least, most], [from, to], log) {
   const place = log ? Math.log10 : (value) => value;
   return (value) => from + ((place(value) - place(least)) / (place(most) - place(least))) * (to - from);
 }
 
 /**
- * A frame with axes, and where values lie in it.
+ * An empty chart with axes, and its scales.
  * @param {{width: number, x: number[], y: number[], xName: string, yName: string, xTicks: number[], yTicks: number[], logY?: boolean, title: string}} how
  */
 export function chart(how) {
@@ -34,7 +34,7 @@ export const line = (kind, x1, y1, x2, y2) => draw("line", { class: kind, x1, y1
 
 export const text = (x, y, said, anchor = "start", kind = "tick") => draw("text", { x, y, class: kind, "text-anchor": anchor }, said);
 
-/** A curve through points [x, y] of a chart, cut off at its edges. */
+/** A curve through points [x, y] of a chart, clipped at its edges. */
 export function curve({ x, y, bottom, top }, points, kind) {
   const path = points.map(([a, b], i) => `${i ? "L" : "M"}${x(a).toFixed(1)} ${Math.min(bottom, Math.max(top, y(b))).toFixed(1)}`);
   return draw("path", { class: `curve ${kind}`, d: path.join("") });

@@ -1,13 +1,13 @@
-// The OpenAPI document as a page: every route, and the fields of its body.
+// Renders the OpenAPI document: every route and the fields of its body.
 
-/** An element with text or children. */
+/** Create an element with text or children. */
 function element(name, ...children) {
   const found = document.createElement(name);
   found.append(...children);
   return found;
 }
 
-/** What a field may hold, in a few words. */
+/** The type of a field, in a few words. */
 function kind(schema) {
   if (schema.anyOf) return schema.anyOf.map(kind).join(" or ");
   if (schema.$ref) return schema.$ref.split("/").pop();
@@ -24,13 +24,13 @@ function kind(schema) {
 function fields(schema) {
   const rows = Object.entries(schema.properties ?? {}).map(([name, field]) => {
     const needed = (schema.required ?? []).includes(name);
-    const rest = needed ? "needed" : "default" in field ? JSON.stringify(field.default) : "";
+    const rest = needed ? "required" : "default" in field ? JSON.stringify(field.default) : "";
     return element(
       "tr",
       ...[element("code", name), kind(field), rest, field.description ?? ""].map((cell) => element("td", cell)),
     );
   });
-  const heading = ["field", "may be", "unless given", ""].map((text) => element("th", text));
+  const heading = ["field", "type", "default", "description"].map((text) => element("th", text));
   return element("table", element("thead", element("tr", ...heading)), element("tbody", ...rows));
 }
 
@@ -50,5 +50,5 @@ try {
     for (const [method, operation] of Object.entries(methods))
       place.append(route(path, method, operation, found.components.schemas));
 } catch (error) {
-  place.textContent = `The document could not be read: ${error.message}`;
+  place.textContent = `The OpenAPI document could not be read: ${error.message}`;
 }

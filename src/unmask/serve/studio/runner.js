@@ -1,4 +1,4 @@
-/** One run at a time: asks the server, feeds a trajectory, can be given up. */
+/** Runs one request at a time: streams it into a trajectory and can be cancelled. */
 
 import { events } from "./api.js";
 import { button, count, make } from "./dom.js";
@@ -7,7 +7,7 @@ import { clearError, fail, say } from "./page.js";
 export const KEYS = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
 
 export class Runner {
-  /** @param {() => void} start what the button does */
+  /** @param {() => void} start the button's action */
   constructor(start, name) {
     this.abort = null;
     this.name = name;
@@ -24,12 +24,12 @@ export class Runner {
     this.bar.hidden = this.abort === null;
   }
 
-  /** Give up what runs; whatever it has revealed stays. */
+  /** Cancel the run; tokens that were already revealed stay. */
   cancel() {
     this.abort?.abort();
   }
 
-  /** Run to the end; `grown` is called whenever there is more to see. True if it came to its end. */
+  /** Run to the end; `grown` is called whenever the trajectory changes. Returns whether the run was completed. */
   async run(trajectory, body, grown) {
     this.cancel();
     clearError();
@@ -66,7 +66,7 @@ export class Runner {
   ended(trajectory) {
     const { seed, calls } = trajectory;
     const shown = Number.isInteger(calls) ? calls : calls.toFixed(1);
-    this.note.textContent = `seed ${seed} · ${shown} network calls each`;
+    this.note.textContent = `seed ${seed} · ${shown} network calls per variant`;
     say(`Done, seed ${seed}`);
   }
 }

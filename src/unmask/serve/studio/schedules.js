@@ -1,6 +1,6 @@
 /** Masking schedules and grids, as in unmask.core: α_t is the chance that a token is still visible at time t. */
 
-const LEAST = 1e-5, MOST = 20, RATIO = Math.log(MOST / LEAST); // of the geometric schedule, as in the paper
+const LEAST = 1e-5, MOST = 20, RATIO = Math.log(MOST / LEAST); // for the geometric schedule, as in the paper
 const HALF = Math.PI / 2;
 const beta = (t) => LEAST * Math.exp(t * RATIO);
 
@@ -19,7 +19,7 @@ export const SCHEDULES = {
 /** α_t. */
 export const alpha = (name, t, w) => 1 - SCHEDULES[name].hidden(t, w);
 
-/** Times from 1 to 0 in so many steps. */
+/** Grids of times from 1 to 0 with a given number of steps. */
 export const GRIDS = {
   uniform: (steps) => falling(steps),
   cosine: (steps) => falling(steps).map((share) => Math.sin(HALF * share)),

@@ -1,10 +1,10 @@
-/** How to sample: a form that knows the model. */
+/** The form with the sampling settings of a model. */
 
 import { Refused } from "./api.js";
 import { button, field, make } from "./dom.js";
 import { icon } from "./icons.js";
 
-/** How the laws are coloured. */
+/** The style of each kind of law. */
 const KINDS = { "exact": "exact", "exact for T steps": "exact", "biased": "biased" };
 
 const number = (properties) => make("input", { type: "number", inputmode: "decimal", ...properties });
@@ -23,17 +23,17 @@ export class Settings {
     this.stepsHelp = make("span", { class: "help" });
     this.temperature = number({ min: 0, max: 100, step: 0.05, value: 1, oninput: () => this.update() });
     this.guidance = number({ min: 0, max: 100, step: 0.1, placeholder: "none", oninput: () => this.update() });
-    this.seed = number({ min: 0, step: 1, placeholder: "new each time", "aria-label": "Seed" });
+    this.seed = number({ min: 0, step: 1, placeholder: "random", "aria-label": "Seed" });
     this.variants = number({ min: 1, step: 1, value: 2, inputmode: "numeric" });
     this.label = make("select", { onchange: () => changed() });
     this.labelField = field("Class", this.label);
     this.root = make("div", { class: "settings" }, ...this.fields());
-    // the wheel over a focused number would change it unseen
+    // scrolling over a focused number would change it unnoticed
     this.root.addEventListener("wheel", () => document.activeElement?.type === "number" && document.activeElement.blur());
   }
 
   fields() {
-    const dice = button(icon("dice"), () => this.throwDice(), { class: "icon", "aria-label": "Throw the dice for a seed", title: "A random seed" });
+    const dice = button(icon("dice"), () => this.throwDice(), { class: "icon", "aria-label": "New seed", title: "New seed" });
     return [
       field("Sampler", this.sampler, make("span", { class: "below" }, this.law, this.summary)),
       this.labelField,
@@ -47,7 +47,7 @@ export class Settings {
     this.seed.value = crypto.getRandomValues(new Uint32Array(1))[0];
   }
 
-  /** Offer what a model can do. */
+  /** Offer the options of a model. */
   use(model) {
     const before = this.sampler.value;
     this.model = model;
@@ -66,13 +66,13 @@ export class Settings {
     const law = changes ? "biased" : found.law;
     this.law.textContent = law;
     this.law.className = `law ${KINDS[law] ?? "near"}`;
-    this.summary.textContent = `${sentence(found.summary)} ${changes ? `${changes} changes the law.` : `Samples follow ${found.meaning}.`}`;
+    this.summary.textContent = `${sentence(found.summary)} ${changes ? `${changes} changes the distribution.` : `Samples follow ${found.meaning}.`}`;
     this.steps.disabled = !found.grid;
     this.stepsHelp.textContent = found.grid ? "" : "set by the sampler";
     this.changed();
   }
 
-  /** What makes even an exact sampler follow another law. */
+  /** The setting that changes the distribution of even an exact sampler. */
   changesOfLaw() {
     if (Number(this.temperature.value || 1) !== 1) return "This temperature";
     const { value } = this.guidance;
@@ -87,11 +87,11 @@ export class Settings {
     return this.label.value === "" ? null : Number(this.label.value);
   }
 
-  /** As the server takes it. */
+  /** The settings as fields of a request body. */
   body() {
     const given = (input) => (input.value.trim() === "" || input.disabled ? undefined : Number(input.value));
     if (given(this.seed) > Number.MAX_SAFE_INTEGER) {
-      throw new Refused(`this seed is too large for a browser: got ${this.seed.value}, allowed: at most ${Number.MAX_SAFE_INTEGER}; ask the API for it`);
+      throw new Refused(`this seed is too large for a browser: got ${this.seed.value}, allowed: at most ${Number.MAX_SAFE_INTEGER}; use the API instead`);
     }
     return {
       model: this.model.id,

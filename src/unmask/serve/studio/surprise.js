@@ -1,4 +1,4 @@
-/** The tab that shows what each token of a text costs, in bits. */
+/** The tab that shows the cost of each token of a text, in bits. */
 
 import { Refused, post } from "./api.js";
 import { bubble, hideBubble, visible } from "./bubble.js";
@@ -15,7 +15,7 @@ export class Surprise {
     this.abort = null;
     this.model = make("select", { onchange: () => (this.about.textContent = describe(this.served)) });
     this.about = make("span", { class: "help" });
-    this.area = make("textarea", { rows: 4, spellcheck: "false", placeholder: "Any text that the model can read." });
+    this.area = make("textarea", { rows: 4, spellcheck: "false", placeholder: "Type or paste text to measure." });
     this.draws = make("input", { type: "number", min: 1, max: 64, value: 8 });
     this.repeats = make("input", { type: "number", min: 2, max: 16, value: 4 });
     this.go = button("Measure", () => this.run(), { class: "primary" });
@@ -29,12 +29,12 @@ export class Surprise {
   }
 
   layout(written) {
-    const take = button("Take the text of Write", () => (this.area.value = written()));
+    const take = button("Use text from Write", () => (this.area.value = written()));
     return make(
       "div", { class: "columns" },
       make(
         "div", { class: "work" },
-        make("p", { class: "lead" }, "How many bits does the model need for each token, if tokens are told in a random order? Few where the rest gives it away, many where it is a surprise."),
+        make("p", { class: "lead" }, "How many bits does the model need for each token when tokens are revealed in random order? Few if the context gives it away, many if it is a surprise."),
         make("section", { class: "board" }, field("Text", this.area), make("div", { class: "tools" }, take)),
         make("div", { class: "go" }, this.go),
         make("section", { class: "results" }, this.total, make("div", { class: "sheet" }, this.heat), this.legend),
@@ -79,7 +79,7 @@ export class Surprise {
     this.abort?.abort();
   }
 
-  /** What was found, by the model that was asked. */
+  /** Show the scores from the model that computed them. */
   draw(model) {
     const { tokens, bits, error, bits_per_token: each } = this.found;
     this.heat.classList.toggle("letters", !model.subwords);
@@ -93,7 +93,7 @@ export class Surprise {
     );
     const scale = make("span", { class: "scale heat-scale", "aria-hidden": "true" });
     this.legend.hidden = false;
-    this.legend.replaceChildren("0 bits", scale, `${most.toFixed(1)} bits`, make("span", { class: "hint" }, "Rest on a token, or reach it by Tab, for its bits. The total is a bound: the model needs no more."));
+    this.legend.replaceChildren("0 bits", scale, `${most.toFixed(1)} bits`, make("span", { class: "hint" }, "Hover over a token, or press Tab to reach it, to see its bits. The total is an upper bound: the model needs no more."));
   }
 
   token(token, most) {
@@ -102,7 +102,7 @@ export class Surprise {
     const look = (event) => bubble(event.currentTarget, async () => [make("p", { class: "title" }, make("code", {}, visible(token.text)), ` ${shown}`)]);
     const element = make(
       "span", { class: "token hot", role: "listitem", tabindex: 0, "aria-label": `${token.text.trim() || (token.text ? "space" : "part of a character")}, ${shown}`, onpointerenter: look, onfocus: look, onblur: hideBubble },
-      ...inked(token.text || "…"), // a byte of a character, which stands with its last one
+      ...inked(token.text || "…"), // a byte of a character, which is shown at its last byte
     );
     element.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
     return element;

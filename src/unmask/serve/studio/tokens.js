@@ -1,28 +1,28 @@
-/** Tokens as text to look at and to choose from: click, drag, arrow keys and space. */
+/** Tokens shown as text and selected by click, drag, arrow keys and Space. */
 
 import { clamp, make } from "./dom.js";
 import { span, wordAt } from "./words.js";
 
 /**
- * What a place shows.
+ * What a position shows.
  * @typedef {object} Cell
- * @property {?string} text null: a gap of unknown text
+ * @property {?string} text null: a gap with unknown text
  * @property {"given" | "new" | "masked"} kind
- * @property {boolean} [marked] chosen, to be masked
+ * @property {boolean} [marked] selected for masking
  * @property {boolean} [fresh] just revealed
- * @property {string} [colour] of its step
- * @property {string} [about] said to those who cannot see it
+ * @property {string} [colour] the colour of its step
+ * @property {string} [about] description for screen readers
  */
 
 export class TokenView {
   /**
    * @param {object} how
    * @param {string} how.label
-   * @param {() => boolean} how.byWord whether words are chosen, not tokens
+   * @param {() => boolean} how.byWord whether to select words instead of tokens
    * @param {(places: number[], on: boolean) => void} how.choose
-   * @param {(place: number, element: Element) => void} [how.look] a place is hovered or focused
+   * @param {(place: number, element: Element) => void} [how.look] called when a position is hovered or focused
    * @param {() => void} [how.leave]
-   * @param {string} [how.end] what the end of text shows
+   * @param {string} [how.end] what the end of the text shows
    */
   constructor(how) {
     this.how = how;
@@ -62,7 +62,7 @@ export class TokenView {
     return element && this.root.contains(element) ? Number(element.dataset.place) : null;
   }
 
-  /** The places chosen with a place: its word, or itself. */
+  /** The positions selected together with a position: its word, or only itself. */
   unit(place) {
     return this.how.byWord() ? wordAt(this.cells, place) : [place, place + 1];
   }
@@ -88,7 +88,7 @@ export class TokenView {
     }
   }
 
-  /** The places from where a drag began to where it is, whole words if words are chosen. */
+  /** The positions of the current drag, extended to whole words if words are selected. */
   dragged() {
     const { from, to } = this.drag;
     return span(this.unit(Math.min(from, to))[0], this.unit(Math.max(from, to))[1]);
@@ -106,7 +106,7 @@ export class TokenView {
     this.how.choose(places, on);
   }
 
-  /** Fingers do not hover. */
+  /** Touch has no hover. */
   tapped(event) {
     const place = this.placeOf(event.target);
     if (place !== null && event.pointerType !== "mouse") this.how.look?.(place, this.root.children[place]);
@@ -124,7 +124,7 @@ export class TokenView {
     if (event.target.matches(":focus-visible")) this.how.look?.(place, event.target);
   }
 
-  /** Tab reaches one token; the arrows the others. */
+  /** Tab reaches one token, the arrow keys the others. */
   rove(place) {
     this.root.children[this.current]?.setAttribute("tabindex", -1);
     this.current = place;
@@ -146,7 +146,7 @@ export class TokenView {
     event.stopPropagation();
   }
 
-  /** Where a key leads to, or null. */
+  /** The position that a key moves to, or null. */
   target(key, start, end) {
     const last = this.cells.length - 1;
     if (key === "ArrowRight") return Math.min(end, last);
@@ -157,7 +157,7 @@ export class TokenView {
     return null;
   }
 
-  /** The place below or above the current one. */
+  /** The position below or above the current one. */
   nextLine(direction) {
     const { children } = this.root, here = children[this.current];
     let best = this.current, distance = Infinity;
@@ -170,7 +170,7 @@ export class TokenView {
   }
 }
 
-/** A token's text: the space that it begins with stays outside of its box, a new line has a sign in one. */
+/** A token's text: its leading space stays outside its box, and a newline gets a sign inside one. */
 export function inked(text) {
   if (/^\n+$/.test(text)) return [make("span", { class: "ink newline" }, "⏎".repeat(text.length)), text];
   const space = text.trim() === "" ? "" : text.slice(0, text.length - text.trimStart().length);
@@ -180,7 +180,7 @@ export function inked(text) {
 /** @param {Element} element @param {Cell} cell */
 function drawCell(element, { text, kind, marked = false, fresh = false, colour = "", about = "" }) {
   const shown = [text, kind, marked, fresh, colour, about].join("\0");
-  if (element.shown === shown) return; // most places stay as they are from frame to frame
+  if (element.shown === shown) return; // most positions do not change from frame to frame
   element.shown = shown;
   const gap = text === null;
   element.replaceChildren(...inked(gap ? "\u2003" : text));
@@ -192,5 +192,5 @@ function drawCell(element, { text, kind, marked = false, fresh = false, colour =
 
 function spoken(text) {
   if (text === "") return "nothing";
-  return text.trim() || (text.includes("\n") ? "new line" : "space");
+  return text.trim() || (text.includes("\n") ? "newline" : "space");
 }

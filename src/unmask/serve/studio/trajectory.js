@@ -1,14 +1,14 @@
-/** A trajectory as it comes: what was given, and what changed at every step, for each of its samples. */
+/** A trajectory as it arrives: the given tokens and the changes of every step, for each sample. */
 
-/** A place is {id, text}; id null where it is masked. */
+/** A place is {id, text}; id is null where it is masked. */
 export const masked = (place) => place.id === null;
 
 export class Trajectory {
   /**
    * @param {object} model as the server describes it
-   * @param {{id: ?number, text: ?string}[]} base what was given
+   * @param {{id: ?number, text: ?string}[]} base the given tokens
    * @param {number} samples
-   * @param {object} body what was asked
+   * @param {object} body the body of the request
    */
   constructor(model, base, samples, body) {
     Object.assign(this, { model, base, samples, body });
@@ -19,7 +19,7 @@ export class Trajectory {
     this.expected = expectedSteps(model, base, body);
   }
 
-  /** Take in one event of the server. */
+  /** Add one event from the server. */
   add(name, document) {
     if (name === "start" || name === "end") this.seed = document.seed;
     if (name === "step") this.steps.push(document);
@@ -29,7 +29,7 @@ export class Trajectory {
     }
   }
 
-  /** The number of the last frame; frame 0 is what was given. */
+  /** The number of the last frame; frame 0 is the given row. */
   get last() {
     return this.steps.length;
   }
@@ -41,7 +41,7 @@ export class Trajectory {
     return steps <= 1 ? 1 : (this.steps[frame - 1].step - 1) / (steps - 1);
   }
 
-  /** Each place at a frame: {id, text, since}, since being the frame at which it came to be so. */
+  /** Each position at a frame: {id, text, since}, where `since` is the frame of its last change. */
   state(sample, frame) {
     const places = this.base.map((place) => ({ ...place, since: 0 }));
     this.steps.slice(0, frame).forEach((step, i) => {
@@ -53,7 +53,7 @@ export class Trajectory {
     return places;
   }
 
-  /** A line about a frame. */
+  /** A one-line description of a frame. */
   describe(frame) {
     if (frame === 0) return "start";
     const { step, t } = this.steps[frame - 1];

@@ -1,16 +1,16 @@
-/** Which tokens belong together as a word, and ways to choose places. */
+/** Which tokens form a word, and ways to select positions. */
 
 const LETTER_END = /[\p{L}\p{N}\p{M}'’]$/u;
 const LETTER_START = /^[\p{L}\p{N}\p{M}'’]/u;
 
-/** Whether a word goes on from one token to the next; gaps beside each other are one. */
+/** Whether a word continues from one token to the next; adjacent gaps count as one word. */
 function joined(before, after) {
   if (before.text === null || after.text === null) return before.text === after.text;
   if (before.text === "" || after.text === "") return true;
   return LETTER_END.test(before.text) && LETTER_START.test(after.text);
 }
 
-/** The places [start, end) of the word around a place. */
+/** The positions [start, end) of the word around a position. */
 export function wordAt(places, place) {
   let start = place, end = place + 1;
   while (start > 0 && joined(places[start - 1], places[start])) start -= 1;
@@ -18,7 +18,7 @@ export function wordAt(places, place) {
   return [start, end];
 }
 
-/** All words [start, end), without those that are only space. */
+/** All words [start, end) except whitespace. */
 export function words(places) {
   const found = [];
   for (let start = 0; start < places.length; ) {
@@ -30,17 +30,17 @@ export function words(places) {
   return found;
 }
 
-/** Places or words of which every k-th is taken. */
+/** Every k-th of some positions or words. */
 export const everyNth = (units, k) => units.filter((_, i) => (i + 1) % k === 0);
 
-/** A random share of units, at least one. */
+/** A random share of the units, at least one. */
 export function randomShare(units, share) {
   const wanted = Math.max(1, Math.round(share * units.length));
   const order = units.map((unit) => [Math.random(), unit]).sort((a, b) => a[0] - b[0]);
   return order.slice(0, wanted).map(([, unit]) => unit);
 }
 
-/** The places of units [start, end). */
+/** The positions of units [start, end). */
 export const placesOf = (units) => units.flatMap(([start, end]) => span(start, end));
 
 /** start, start + 1, …, end − 1. */

@@ -1,4 +1,4 @@
-/** The tab in which texts are written, masked and filled. */
+/** The tab for writing, masking and filling text. */
 
 import { post } from "./api.js";
 import { Board } from "./board.js";
@@ -40,8 +40,8 @@ export class Write {
       this.player.root,
       make(
         "p", { class: "legend" },
-        make("span", { class: "swatch masked", "aria-hidden": "true" }), "masked", scale, "revealed first to last",
-        make("span", { class: "hint" }, "Rest on or tap a token for its alternatives; click tokens to mask and regenerate them."),
+        make("span", { class: "swatch masked", "aria-hidden": "true" }), "masked", scale, "revealed, first to last",
+        make("span", { class: "hint" }, "Hover over or tap a token to see alternatives; click tokens to mask and regenerate them."),
       ),
       this.shelf.root,
     );
@@ -72,7 +72,7 @@ export class Write {
 
   // ------------------------------------------------------------------------------------------- running
 
-  /** Fill the gaps of the board, or of the card that has the focus and tokens marked. */
+  /** Fill the gaps of the board, or regenerate the marked tokens of the focused card. */
   async run() {
     const focused = this.focusedCard();
     if (focused?.marks.size) return this.regenerate(focused);
@@ -93,13 +93,13 @@ export class Write {
     await this.play(trajectory, body);
   }
 
-  /** Fill only what is marked in a card; everything else stays. */
+  /** Fill only the marked tokens of a card; everything else stays. */
   async regenerate(card) {
     const base = finalOf(card).map((place, i) => (card.marks.has(i) ? { id: null, text: null } : { id: place.id, text: place.text }));
     const body = { ...this.settings.body(), model: card.trajectory.model.id, tokens: idsOf(base), n: 1 };
     const trajectory = new Trajectory(card.trajectory.model, base, 1, body);
     this.replace(card, { marks: new Set() });
-    this.remember(); // without the marks: undoing brings the tokens back to be seen
+    this.remember(); // without the marks, so that undoing shows the tokens again
     this.replace(card, { trajectory, sample: 0 });
     await this.play(trajectory, body);
   }
@@ -112,7 +112,7 @@ export class Write {
     else if (!done && this.player.trajectory === trajectory) this.player.finish();
   }
 
-  /** Characters that consist of several tokens are known only when all of these are. */
+  /** A character of several tokens is known only once all of its tokens are. */
   async mend(trajectory) {
     for (let sample = 0; sample < trajectory.samples; sample += 1) {
       const places = trajectory.state(sample, trajectory.last);
@@ -155,7 +155,7 @@ export class Write {
   remove(card) {
     this.remember();
     this.put(this.shelf.cards.filter((other) => other.key !== card.key));
-    say("Variant deleted; undo brings it back");
+    say("Variant deleted; Undo restores it");
   }
 
   async goOn(card) {
@@ -167,7 +167,7 @@ export class Write {
       this.describeModel();
       this.board.take(places, text);
       this.board.root.scrollIntoView({ block: "nearest" });
-      say("Going on from this variant");
+      say("Editing this variant");
     } catch (error) {
       fail(error);
     }
@@ -177,7 +177,7 @@ export class Write {
     try {
       const tokens = idsOf(finalOf(card));
       const { text } = await post("/api/text", { model: card.trajectory.model.id, tokens });
-      from.textContent = (await copy(text)) ? "Copied" : "Not allowed";
+      from.textContent = (await copy(text)) ? "Copied" : "Copy failed";
       setTimeout(() => (from.textContent = "Copy"), 1500);
     } catch (error) {
       fail(error);
@@ -189,11 +189,11 @@ export class Write {
     return this.shelf.cards.find((card) => this.shelf.viewOf(card).root === root);
   }
 
-  /** The text of a card, whose tokens can be marked. */
+  /** The text of a card, with tokens that can be marked. */
   cardView(now) {
     const again = button("", () => this.regenerate(now()), { class: "primary small", hidden: true });
     const view = new TokenView({
-      label: "Tokens of this variant; mark them to regenerate them",
+      label: "Tokens of this variant: select those to regenerate",
       byWord: () => this.board.byWord,
       choose: (places, on) => this.mark(now(), places, on),
       look: (place, element) => this.lookAt(now(), place, element),
@@ -220,11 +220,11 @@ export class Write {
     const frame = trajectory === this.player.trajectory ? this.player.frame : trajectory.last;
     const { since, id } = trajectory.state(sample, frame)[place];
     const before = since > 0 && id !== null ? since - 1 : frame;
-    const title = id === null ? "What may come here" : since > 0 ? `Chosen at ${trajectory.describe(since)}` : "Given; without it, the model expects";
+    const title = id === null ? "Predictions for this position" : since > 0 ? `Chosen at ${trajectory.describe(since)}` : "Given; predictions without it";
     this.look(trajectory.model, idsOf(trajectory.state(sample, before)), place, element, { title, chosen: id, label: trajectory.body.label });
   }
 
-  /** Alternatives at a place of some tokens, in a bubble. */
+  /** Show the alternatives at a position in a bubble. */
   look(model, tokens, place, element, { title, chosen, label = this.settings.class ?? undefined }) {
     bubble(element, async () => {
       try {
@@ -243,7 +243,7 @@ export class Write {
     this.past.keep({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
   }
 
-  /** Nothing came of a run: its cards go, those before it are there again. */
+  /** Undo a run that produced nothing: remove its cards and restore the previous ones. */
   takeBack() {
     const before = this.past.take();
     this.player.load(before.trajectory, false);
@@ -267,7 +267,7 @@ export class Write {
   }
 }
 
-/** What a card shows at a frame. */
+/** The cells of a card at a frame. */
 function cellsOf({ trajectory, sample, marks }, frame, active) {
   const places = trajectory.state(sample, frame);
   const ends = trajectory.ended ? trajectory.state(sample, trajectory.last) : places;
