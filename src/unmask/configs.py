@@ -7,7 +7,7 @@ from .mistakes import fail, nearest
 
 ADDED: dict[str, Any] = {}
 """Configuration classes registered through `unmask.extend`, by class name."""
-YOURS = "use one of them, or name the module that defines it: unmask --use MODULE …"
+YOURS = "choose one of them, or name the module that defines it: unmask --use MODULE …"
 """What to do about a part that may be the user's own."""
 
 

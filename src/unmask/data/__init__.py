@@ -1,7 +1,7 @@
 """Discrete data: vocabularies, sources, preparation, and batches that are a function of (seed, step).
 
-Needs numpy only; readers of special formats import what they need when they are used. Suggested reading order:
-`vocabulary` (symbols ↔ ids), `sources` (where documents come from), `prepare` (documents → token shards with a
+Needs numpy and tokenizers only; readers of special formats import what they need when they are used. Suggested reading
+order: `vocabulary` (symbols ↔ ids), `sources` (where documents come from), `prepare` (documents → token shards with a
 manifest), `dataset` (shards → rows), `order` (which rows make up step s).
 """
 

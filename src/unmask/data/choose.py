@@ -48,7 +48,7 @@ def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int
         return makers[kind]()
     path = Path(name or kind)
     if not path.exists():
-        fail("unknown vocabulary", got=name, allowed=ALLOWED, do="name one of them")
+        fail("unknown vocabulary", got=name, allowed=ALLOWED, do="choose one of them")
     return load_vocabulary(path) if path.name == "vocabulary.json" else Subwords.load(path)
 
 

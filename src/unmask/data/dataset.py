@@ -63,9 +63,8 @@ class Dataset:
     def split(self, name: str, length: int | None = None) -> "Split":
         """One split; packed data can be cut to any length."""
         if name not in self.manifest.splits:
-            fail(
-                f"{self.folder} has no split {name!r}", got=name, allowed=", ".join(self.splits), do="name one of them"
-            )
+            allowed = ", ".join(self.splits)
+            fail(f"{self.folder} has no split {name!r}", got=name, allowed=allowed, do="choose one of them")
         return Split(self, name, length)
 
     def verify(self) -> None:

@@ -109,7 +109,7 @@ def in_groups(predict: Predictor, process: Process, x_0: Tensor, rank: Tensor) -
 
 
 def _known(order: str) -> str:
-    require(order in ORDERS, "unknown order", got=order, allowed=", ".join(ORDERS), do="name one of them")
+    require(order in ORDERS, "unknown order", got=order, allowed=", ".join(ORDERS), do="choose one of them")
     return order
 
 

@@ -58,5 +58,5 @@ CHECKERS: dict[str, Callable[[], Checker]] = {
 def find_checker(name: str) -> Checker:
     """The checker with this name."""
     if name not in CHECKERS:
-        fail("unknown checker", got=name, allowed=", ".join(CHECKERS), do="name one of them")
+        fail("unknown checker", got=name, allowed=", ".join(CHECKERS), do="choose one of them")
     return CHECKERS[name]()

@@ -36,7 +36,7 @@ def extractor(wanted: str) -> Extractor:
     if kind in _KNOWN:
         return _KNOWN[kind](rest)
     known = "pixels, inception:FILE, MODULE:FUNCTION"
-    require(bool(rest), "unknown features", got=wanted, allowed=known, do="name one of them")
+    require(bool(rest), "unknown features", got=wanted, allowed=known, do="choose one of them")
     return _named(wanted, _yours(kind, rest))
 
 

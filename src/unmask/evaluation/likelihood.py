@@ -202,7 +202,7 @@ def estimator_for(
         require(name == DEFAULT, "steps have their own estimator", got=name, allowed=DEFAULT, do=do)
         return at_steps(process, time_grid(steps))
     if name not in ESTIMATORS:
-        fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="name one of them")
+        fail("unknown estimator", got=name, allowed=", ".join(ESTIMATORS), do="choose one of them")
     return ESTIMATORS[name](process, fit)
 
 

@@ -48,7 +48,7 @@ PROTOCOLS = {"sedd": Protocol(1000), "mdlm": Protocol(1000, wrapped=True), "md4"
 def find_protocol(name: str) -> Protocol:
     """The protocol with this name."""
     if name not in PROTOCOLS:
-        fail("unknown protocol", got=name, allowed=", ".join(PROTOCOLS), do="name one of them")
+        fail("unknown protocol", got=name, allowed=", ".join(PROTOCOLS), do="choose one of them")
     return PROTOCOLS[name]
 
 
@@ -156,5 +156,5 @@ DETOKENISERS: dict[str, Callable[[str], str]] = {
 def find_detokeniser(name: str) -> Callable[[str], str]:
     """The detokeniser with this name."""
     if name not in DETOKENISERS:
-        fail("unknown detokeniser", got=name, allowed=", ".join(DETOKENISERS), do="name one of them")
+        fail("unknown detokeniser", got=name, allowed=", ".join(DETOKENISERS), do="choose one of them")
     return DETOKENISERS[name]

@@ -125,7 +125,7 @@ def quick_training(**fields: Any) -> TrainingConfig:
 
 def _named(size: str, sizes: dict[str, _T]) -> _T:
     if size not in sizes:
-        fail("no network of this size for this data", got=size, allowed=", ".join(sizes), do="name one of them")
+        fail("no network of this size for this data", got=size, allowed=", ".join(sizes), do="choose one of them")
     return sizes[size]
 
 

@@ -77,7 +77,7 @@ class Evaluation:
             good = value is None or value >= least
             require(good, f"{name} is too small", got=value, allowed=f">= {least}", do="raise it")
         known = ", ".join(GRIDS)
-        require(self.grid in GRIDS, "unknown grid", got=self.grid, allowed=known, do="name one of them")
+        require(self.grid in GRIDS, "unknown grid", got=self.grid, allowed=known, do="choose one of them")
         target = self.target_error
         good = target is None or target > 0
         require(good, "the target error is not positive", got=target, allowed="> 0 bits per token", do="use 0.005")

@@ -29,7 +29,7 @@ def export(
 ) -> Exported:
     """Write a model to a folder of its own, replacing an existing export. `name`: the model's name in its card."""
     if dtype not in DTYPES:
-        fail("unknown dtype", got=dtype, allowed=", ".join(DTYPES), do="name one of them")
+        fail("unknown dtype", got=dtype, allowed=", ".join(DTYPES), do="choose one of them")
     check_replaceable(out, FILES)
     model = loaded(source, average=average, best=best, device="cpu")
     about = _about(source, average, best) | {"dtype": dtype}

@@ -278,7 +278,7 @@ class Model:
             "no such class",
             got=label,
             allowed=f"0..{classes - 1}" if classes else "none: the model has no classes",
-            do="leave the label out, or name one of them",
+            do="leave the label out, or choose one of them",
         )
 
     @property

@@ -46,4 +46,4 @@ class Sampling:
         known = self.grid is None or self.grid in GRIDS
         used = self.guidance is not None or not self.rising
         require(used, "rising needs guidance", got="rising alone", allowed="both or neither", do="add guidance")
-        require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="name one of them")
+        require(known, "unknown grid", got=self.grid, allowed=", ".join(GRIDS), do="choose one of them")

@@ -81,7 +81,7 @@ def check_sinks(names: tuple[str, ...]) -> None:
     """Say what is missing before anything is written."""
     for name in names:
         if name not in SINKS:
-            fail("unknown log", got=name, allowed=", ".join(SINKS), do="name one of them")
+            fail("unknown log", got=name, allowed=", ".join(SINKS), do="choose one of them")
         extra(name, "log", f"logging to {name}")
 
 

@@ -77,7 +77,7 @@ class Served:
 
     def check_text(self) -> None:
         """Check that this is a text model."""
-        require(self.is_text, "this is not a text model", got=self.name, allowed="a text model", do="see /v1/models")
+        require(self.is_text, "this is not a text model", got=self.name, allowed="a text model", do="see /api/models")
 
     def piece(self, token: int) -> str:
         """The text of one token."""

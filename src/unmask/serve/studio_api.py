@@ -58,7 +58,7 @@ def router(models: dict[str, Served]) -> APIRouter:
         """The most probable tokens at a position, given all other tokens."""
         served = find_served(models, body.model)
         good = body.place < len(body.tokens)
-        require(good, "no such position", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="use one of these")
+        require(good, "no such position", got=body.place, allowed=f"0..{len(body.tokens) - 1}", do="choose one of them")
         served.check(tokens=len(body.tokens))
         served.known(body.token or 0)
         hidden = [None if place == body.place else token for place, token in enumerate(body.tokens)]

@@ -116,9 +116,8 @@ class JsonLinesPart(_Range):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            fail(
-                f"{self.path} has a line that is not JSON", got=line[:60], allowed="one object per line", do=str(error)
-            )
+            what, do = f"{self.path} has a line that is not JSON ({error})", "correct the line"
+            fail(what, got=line[:60], allowed="one object per line", do=do)
         if not isinstance(record, dict):
             fail(f"{self.path} has a line without fields", got=line[:60], allowed="one object per line", do="use lines")
         return record
