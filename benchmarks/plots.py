@@ -14,7 +14,7 @@ from unmask.cli.figures import COLOURS, picture
 from unmask.files import atomic_write
 from unmask.mistakes import extra
 
-from .record import kept
+from .record import load_results
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 LOOKS = (("o", "-"), ("s", "--"), ("^", ":"))
@@ -181,7 +181,7 @@ def write(name: str, folder: Path = IMAGES) -> Path:
     matplotlib = extra("matplotlib", "plot", "a picture")
     make, names = PLOTS[name]
     path = folder / f"{name}.svg"
-    figure = make(*kept(*names))
+    figure = make(*load_results(*names))
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:g}")

@@ -18,7 +18,7 @@ import unmask
 RESULTS = Path(__file__).parent / "results"
 
 
-def kept(*names: str) -> list[dict[str, Any]]:
+def load_results(*names: str) -> list[dict[str, Any]]:
     """The results with these names; * matches anything, and every name must match at least one file."""
     files = {name: sorted(RESULTS.glob(f"{name}.json")) for name in names}
     if missing := [name for name, found in files.items() if not found]:

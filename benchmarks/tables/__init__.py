@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ..record import kept
+from ..record import load_results
 from . import likelihoods, models, overview, samples, speed, theory
 
 ROOT = Path(__file__).parent.parent.parent
@@ -70,7 +70,7 @@ def filled(text: str) -> str:
 
     def fill(place: re.Match[str]) -> str:
         make, names = TABLES[place["name"]]
-        return f"{place[1]}{make(*kept(*names))}\n{place[3]}"
+        return f"{place[1]}{make(*load_results(*names))}\n{place[3]}"
 
     return PLACE.sub(fill, text)
 

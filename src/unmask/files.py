@@ -203,10 +203,12 @@ def check_replaceable(folder: Path, files: Sequence[str]) -> None:
         fail(f"{folder} holds other files", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
 
 
-def write_json(path: Path, document: Any) -> None:
-    """Write readable standard JSON, atomically."""
+def write_json(path: Path, document: Any) -> Any:
+    """Write readable standard JSON, atomically; returns what reading it gives."""
+    document = standard(document)
     with atomic_write(path, "w") as file:
-        file.write(json.dumps(standard(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        file.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    return document
 
 
 def standard(document: Any) -> Any:

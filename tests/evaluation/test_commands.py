@@ -255,7 +255,7 @@ def test_the_interval_of_one_sequence_of_a_text_is_not_known(subwords, tmp_path,
         assert (found["perplexity"]["low"], found["bits_per_token"]["error"]) == (None, None)
     code, out, _ = command(capsys, "eval", run, "--text", text, "--sequences", 1)
     assert code == 0
-    assert re.search(r"perplexity [\d.]+ \(–––\) per token", out)
+    assert re.search(r"perplexity [\d.]+ \(–\) per token", out)
 
 
 def test_a_vocabulary_of_the_same_size_is_another(tmp_path):

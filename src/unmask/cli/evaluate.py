@@ -21,7 +21,7 @@ from unmask.training.world import ALONE, World, from_environment, joined
 
 from .machine import print_json
 from .progress import bar, keeping
-from .terminal import decimal
+from .terminal import decimal, interval
 
 
 def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
@@ -73,8 +73,9 @@ def run_orders(model: str, wanted: Evaluation, orders: int, as_json: bool) -> in
         "left_to_right": "exact, from left to right",
     }
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("bits per token", "mean", "± error"):
-        table.add_column(column, justify="left" if column == "bits per token" else "right")
+    table.add_column("bits per token")
+    for column in ("mean", "± error"):
+        table.add_column(column, justify="right")
     for key, title in rows.items():
         mean, error = found[key]["mean"], found[key]["error"]  # with few orders the other side falls below zero
         table.add_row(title, *((f"{mean:.4f}", decimal(error, 4)) if mean > 0 else ("uninformative", "")))
@@ -154,7 +155,7 @@ def _show(results: Sequence[Result], console: Console) -> None:
             errors = (decimal(error, 4) for error in (shown.error, shown.monte_carlo))
             table.add_row(f"bits per {unit}", f"{shown.mean:.4f}", *errors)
         value, low, high = perplexity(result.per_token)
-        table.add_row("perplexity per token", f"{value:.3f}", f"{decimal(low, 3)}–{decimal(high, 3)}", "")
+        table.add_row("perplexity per token", f"{value:.3f}", interval(low, high, 3), "")
     console.print(table)
     kinds = ", ".join(map(report.kind, results))
     console.print(

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import tyro
 
@@ -131,10 +130,12 @@ def _help_with_settings(name: str, own: list[str]) -> int:
         _parse([name, "--help"])
     from . import train
 
-    words = [part for word in own for part in word.split("=", 1)]
-    preset = next((word for word in words[:1] if not word.startswith("-")), None)
-    method = next((value for option, value in pairwise(words) if option == "--method"), None)
-    print(train.help_text(preset, method))
+    try:
+        command: Any = _parse([name, *own])
+        chosen = command.preset, command.method
+    except ValueError:  # a required word is missing: help that is asked for is given all the same
+        chosen = None, None
+    print(train.help_text(*chosen))
     return 0
 
 

@@ -56,6 +56,12 @@ def decimal(value: float | None, digits: int) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
+def interval(low: float | None, high: float | None, digits: int) -> str:
+    """Both ends of an interval; one dash if there is none."""
+    ends = decimal(low, digits), decimal(high, digits)
+    return ends[0] if ends[0] == ends[1] == decimal(None, digits) else "–".join(ends)
+
+
 def complain(message: str) -> int:
     """Print an error, in red where colours are available; returns the exit code."""
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

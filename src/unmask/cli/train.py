@@ -160,7 +160,7 @@ def run(
     """Train with progress; returns the exit code. With several ranks, only the first one prints."""
     console = Console(quiet=as_json or not from_environment().first)
     if dry_run:
-        return _dry(config, shape_of(config, plan), as_json)
+        return _show_dry_run(config, shape_of(config, plan), as_json)
     check_folder(out)
     if plan is not None and not (Path(config.data) / FILE).exists():
         _prepare(plan, Path(config.data), console)
@@ -175,7 +175,7 @@ def run(
     return 0
 
 
-def _dry(config: RunConfig, shape: tuple[int, ...], as_json: bool) -> int:
+def _show_dry_run(config: RunConfig, shape: tuple[int, ...], as_json: bool) -> int:
     """Print what would be trained, and what it costs."""
     if not from_environment().first:
         return 0

@@ -16,7 +16,7 @@ from unmask.run.zero_shot import ZeroShot, ZeroShots
 
 from .machine import print_json
 from .progress import bar
-from .terminal import decimal
+from .terminal import interval
 
 Found = dict[str, Any]
 EVERY = "all"
@@ -73,15 +73,12 @@ def _say(console: Console, *lines: str) -> None:
 
 def _sentence(found: Found) -> str:
     value = found["perplexity"]
+    ends = interval(value["low"], value["high"], 2)
     return (
-        f"{found['set']}: perplexity {value['value']:.2f} ({_interval(value)}) per token, protocol "
+        f"{found['set']}: perplexity {value['value']:.2f} ({ends}) per token, protocol "
         f"{found['protocol']}, detokeniser {found['detokeniser']}; {found['sequences']:,} sequences, "
         f"{found['tokens']:,} tokens"
     )
-
-
-def _interval(value: Found) -> str:
-    return f"{decimal(value['low'], 2)}–{decimal(value['high'], 2)}"
 
 
 def _table(figures: Sequence[Found]) -> Table:
@@ -93,7 +90,7 @@ def _table(figures: Sequence[Found]) -> Table:
         table.add_row(
             found["set"],
             f"{value['value']:.2f}",
-            _interval(value),
+            interval(value["low"], value["high"], 2),
             f"{found['tokens']:,}",
             found["detokeniser"],
             found.get("file") or found["hub"],

@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from ..mistakes import fail
+from ..mistakes import fail, require
 from .sources import Part, Source
 from .vocabulary import Bytes, Characters, Integers, Subwords, Vocabulary, as_text
 from .vocabulary import load as load_vocabulary
@@ -20,9 +20,6 @@ ALLOWED = (
 )
 
 
-_WITH_ARGUMENT = ("alphabet", "integers", "bpe")
-
-
 def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int = 1) -> Vocabulary:
     """The requested vocabulary; None chooses by the content.
 
@@ -33,19 +30,22 @@ def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int
     if name is None and kind == "characters" and not rows:
         symbols = alphabet(source, workers)
         return Characters(symbols, eos) if len(symbols) <= MANY else Bytes(eos)
-    makers: dict[str, Callable[[], Vocabulary]] = {
+    with_argument: dict[str, Callable[[str], Vocabulary]] = {
+        "alphabet": lambda symbols: Characters(symbols, eos),
+        "integers": lambda size: Integers(_number(size)),
+        "bpe": lambda size: Subwords.train(_sample(source), _number(size)),
+    }
+    alone: dict[str, Callable[[], Vocabulary]] = {
         "characters": lambda: Characters(alphabet(source, workers), eos),
-        "alphabet": lambda: Characters(argument, eos),
         "bytes": lambda: Bytes(eos),
         "pixels": lambda: Integers(256),
-        "integers": lambda: Integers(_number(argument)),
-        "bpe": lambda: Subwords.train(_sample(source), _number(argument)),
         "gpt2": lambda: Subwords.pretrained("gpt2"),
     }
-    if kind in makers:
-        if argument and kind not in _WITH_ARGUMENT:
-            fail(f"the vocabulary {kind} takes no argument", got=name, allowed=ALLOWED, do=f"use {kind}")
-        return makers[kind]()
+    if kind in with_argument:
+        return with_argument[kind](argument)
+    if kind in alone:
+        require(not argument, f"the vocabulary {kind} takes no argument", got=name, allowed=ALLOWED, do=f"use {kind}")
+        return alone[kind]()
     path = Path(name or kind)
     if not path.exists():
         fail("unknown vocabulary", got=name, allowed=ALLOWED, do="choose one of them")

@@ -12,7 +12,7 @@ from ..core import Streams
 from ..data import Split
 from ..data.order import Indices
 from ..evaluation import Scores, bits, chain_rule, order_bounds, per_unit
-from ..files import read_kept, standard, write_json
+from ..files import read_kept, write_json
 from ..mistakes import require
 from ..sampling import MASKED, SCORES, Predictor
 from .evaluate import Evaluation, Progress, batches, decided_by, rows_wanted, settings_of, split_of
@@ -54,8 +54,7 @@ def order_interval(
         "other_side": figure(other),
         "left_to_right": figure(straight, np.zeros_like(straight)),
     }
-    write_json(path, document)
-    found = standard(document)
+    found = write_json(path, document)
     return found
 
 

@@ -29,7 +29,7 @@ from ..evaluation import (
     score,
 )
 from ..evaluation.sets import Text
-from ..files import digest, fingerprint, read_kept, standard, write_json
+from ..files import digest, fingerprint, read_kept, write_json
 from ..mistakes import fail, require
 from ..training import nelbo_in_chunks
 from .evaluate import Evaluation, Progress, of_some
@@ -133,8 +133,7 @@ class ZeroShots:
         if path.exists():
             found: dict[str, Any] = read_kept(path)
             return path, found
-        found = standard(settings | zero_shot(self._model, wanted, self.how, progress))
-        write_json(path, found)
+        found = write_json(path, settings | zero_shot(self._model, wanted, self.how, progress))
         return path, found
 
     def _settings(self, wanted: ZeroShot) -> dict[str, Any]:

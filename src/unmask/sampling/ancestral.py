@@ -94,11 +94,11 @@ def block_wise(predict: Predictor, process: Process, x: Tensor, grid: Tensor, st
             yield Frame(taken, then, x, chosen, predict.calls)
         left = (x == process.mask_id) & (number == block)
         if bool(left.any()):
-            x, taken = rest(predict, x, then, left, streams), taken + 1
+            x, taken = draw_remaining(predict, x, then, left, streams), taken + 1
             yield Frame(taken, torch.zeros_like(then), x, left, predict.calls)
 
 
-def rest(predict: Predictor, x: Tensor, t: Tensor, left: Tensor, streams: Streams) -> Tensor:
+def draw_remaining(predict: Predictor, x: Tensor, t: Tensor, left: Tensor, streams: Streams) -> Tensor:
     """x with the positions `left` filled in one step."""
     return put(x, left, _tokens(predict, x, t, left, streams.fork("rest").uniform(*x.shape[1:])))
 

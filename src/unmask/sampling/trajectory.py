@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..core import Process, Streams
 from ..mistakes import require
-from .ancestral import rest
+from .ancestral import draw_remaining
 from .blocks import in_blocks
 from .family import BLOCKS, CAUSAL
 from .frame import Frame, times
@@ -88,7 +88,7 @@ def _completed(run: SamplerFunction) -> SamplerFunction:
             yield last
         left = last.tokens == predict.mask_id
         if bool(left.any()):
-            tokens = rest(predict, last.tokens, last.t, left, streams)
+            tokens = draw_remaining(predict, last.tokens, last.t, left, streams)
             yield Frame(last.step + 1, torch.zeros_like(last.t), tokens, left, predict.calls)
 
     return completed
