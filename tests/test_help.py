@@ -52,6 +52,16 @@ def test_every_command_has_examples_and_json_and_is_documented(name, capsys):
     assert f"unmask {name}" in DOCUMENTS
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_the_terminal(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "90")
+    with contextlib.suppress(SystemExit):
+        main([*name.split(), "--help"])
+    own = re.split("^presets:", capsys.readouterr().out, flags=re.MULTILINE)[0]
+    long = [line for line in own.splitlines() if len(line) > 90 and not line.startswith("  ")]
+    assert not long  # examples stay as they are, to be copied
+
+
 def test_the_list_of_random_commands_is_complete():
     assert {name for name, command in COMMANDS.items() if "seed" in inspect.signature(command).parameters} == RANDOM
 

@@ -16,7 +16,7 @@ from .compression_commands import Compress, Decompress
 from .data_commands import DataInfo, Prepare
 from .evaluation_commands import Check, Compare, Eval, Frontier, Score
 from .help_commands import Completion
-from .help_text import contents
+from .help_text import contents, wrapped
 from .one_line import one_line
 from .sampling_commands import BenchSample, Infill, Sample, Samplers
 from .serving_commands import Serve
@@ -156,7 +156,7 @@ def _split(argv: list[str], own: set[str]) -> tuple[list[str], list[str]]:
 def _parse(argv: list[str]) -> Command:
     if " ".join(argv[:2]) in COMMANDS:  # "data prepare" is one command of two words
         argv = [" ".join(argv[:2]), *argv[2:]]
-    with one_line():
+    with one_line(), wrapped():
         command: Command = tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             prog="unmask",
