@@ -15,7 +15,10 @@ from . import likelihoods, models, overview, samples, speed, theory
 ROOT = Path(__file__).parent.parent.parent
 PLACE = re.compile(r"(<!-- table (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-RECORDS = tuple(f"speedrun/{name}-0" for name in ("chars-10min", "subwords-before", "subwords-late", "subwords-values"))
+RECORDS = tuple(
+    f"speedrun/{name}-0"
+    for name in ("chars-10min", "subwords-before", "subwords-late", "subwords-values", "subwords-25min")
+)
 """Runs on text8 of ten minutes and more, with the current recipes and the previous ones."""
 
 TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {

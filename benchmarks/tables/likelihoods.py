@@ -191,17 +191,26 @@ def text_record(*results: dict[str, Any]) -> str:
 def _records(
     name: str, title: str, read: str, amount: Callable[[dict[str, Any]], float], results: tuple[dict[str, Any], ...]
 ) -> str:
-    """Timed runs, each with its command and the time spent before its clock started."""
-    columns = ("recipe", "training, s", "compilation, s", "parameters", read, title, "± masks alone", "seed")
+    """Timed runs, each with its command, the time before its clock started, and the bound of data it was trained on."""
+    memorised = any("seen" in r for r in results)
+    columns = ["recipe", "training, s", "compilation, s", "parameters", read, title, "± masks alone", "seed"]
+    columns += ["on training data"] * memorised
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     ordered = sorted(results, key=lambda r: (r["budget_s"], -r["result"][name]["mean"]))
     for r in ordered:
-        seen = amount(r)
-        lines.append(
-            f"| {r['about']} | {r['training_s']:.0f} | {r['compile_s']:.0f} | {r['parameters'] / 1e6:.0f} M "
-            f"| {seen:,.{0 if seen >= 100 else 2}f} | {with_error(r['result'][name])} "
-            f"| {r['result'][name]['monte_carlo']:.3f} | {r['seed']} |"
-        )
+        done = amount(r)
+        cells = [
+            r["about"],
+            f"{r['training_s']:.0f}",
+            f"{r['compile_s']:.0f}",
+            f"{r['parameters'] / 1e6:.0f} M",
+            f"{done:,.{0 if done >= 100 else 2}f}",
+            with_error(r["result"][name]),
+            f"{r['result'][name]['monte_carlo']:.3f}",
+            str(r["seed"]),
+        ]
+        cells += [with_error(r["seen"][name]) if "seen" in r else "–"] * memorised
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *(source(r) for r in ordered)])
 
 
