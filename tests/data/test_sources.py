@@ -320,7 +320,8 @@ def test_text8_is_checked_and_split_by_position(tmp_path, form):
     }
     assert found == {"train": text[:900], "valid": text[900:950], "test": text[950:]}
     with pytest.raises(ValueError, match="is not text8: got md5"):
-        named.text8(path, tmp_path / "cache")
+        find_source(str(path), reading=Reading(cache=tmp_path / "cache"))
+    assert find_source(str(path), "text").parts[0].split is None
 
 
 def test_text8_is_split_by_characters_whatever_its_parts_and_vocabulary(tmp_path, monkeypatch):
@@ -337,7 +338,7 @@ def test_text8_is_split_by_characters_whatever_its_parts_and_vocabulary(tmp_path
     parts = named.text8(path, tmp_path, md5).parts
     assert len(parts) == 15 + 1 + 1
     assert all(p.content.endswith(b" ") for part in parts[:14] for p in part.pieces())
-    dataset = prepared(tmp_path, path, kind="text8", vocabulary="bpe:300", length=4)
+    dataset = prepared(tmp_path, path, vocabulary="bpe:300", length=4)
     found = {name: dataset.split(name) for name in sizes}
     decoded = {name: dataset.vocabulary.decode(s.stream(0, s.tokens)) for name, s in found.items()}
     assert decoded == {"train": text[:900].decode(), "valid": text[900:950].decode(), "test": text[950:].decode()}
