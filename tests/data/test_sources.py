@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from unmask.data import Dataset, Plan, Reading, prepare
+from unmask.data import files
 from unmask.data.sources import KINDS, find_source, named
 
 RNG = np.random.default_rng(0)
@@ -116,6 +117,22 @@ def test_fasta(tmp_path):
     ]
     (tmp_path / "a.fasta").write_text("\n".join(wrapped) + "\n")
     assert sorted(documents(prepared(tmp_path, tmp_path / "a.fasta"))) == sorted(proteins)
+
+
+@pytest.mark.parametrize("start", [0, 7])
+def test_a_record_of_many_blocks_is_searched_once(tmp_path, start):
+    """The time is linear in the length of a record, which may be a chromosome; each byte is searched about once."""
+    path, searched = tmp_path / "long.fasta", []
+    path.write_bytes(b">first\n" + b"ACGT" * (1 << 20) + b"\n>second\nAC\n")
+
+    def cut(data):
+        searched.append(len(data))
+        return files.before_record(data)
+
+    found = list(files.read_range(path, start, -1, cut))
+    assert b"".join(found) == (b">second\nAC\n" if start else path.read_bytes())
+    assert found[-1] == b">second\nAC\n"
+    assert sum(searched) < 1.1 * path.stat().st_size
 
 
 def test_ranges_of_a_large_file_fit_together(tmp_path, monkeypatch):
@@ -446,7 +463,7 @@ def test_images_have_a_side():
         (several_texts, {"vocabulary": "alphabet: abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
         (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed: 8 bits per channel"),
         (pictures_beside_splits, {}, r"some has splits, and images beside them: got .*forgotten/c\.png"),
-        (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "has a line that is not JSON"),
+        (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "a line of .*a.jsonl is not a JSON object"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
         (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),
         (lambda d: write(d / "a.fasta", b"ACGT\nACGT\n"), {}, "is not FASTA"),
@@ -617,5 +634,5 @@ def test_files_of_another_kind_than_they_are_said_to_be(tmp_path):
     with pytest.raises(ValueError, match=r"a.csv is not UTF-8: got byte 0xfc"):
         prepared(tmp_path, tmp_path / "a.csv")
     (tmp_path / "a.jsonl").write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(ValueError, match="not JSON"):
+    with pytest.raises(ValueError, match="not a JSON object"):
         prepared(tmp_path, tmp_path / "a.jsonl")

@@ -214,7 +214,10 @@ def test_an_interrupted_suite_keeps_what_is_done(subwords, hub, capsys, monkeypa
         (["pubmed"], "the set pubmed could not be fetched from the hub"),
         (["lm1b", "--sets", "FOLDER"], "the set is too short: got 0 sequences"),
         (["ptb", "--sets", "FOLDER"], "a record has no field 'sentence': got text, allowed: one named sentence"),
-        (["ag_news", "--sets", "FOLDER"], "is not a JSON object: got b'[1]"),
+        (["ag_news", "--sets", "FOLDER"], "is not a JSON object: got [1]"),
+        (["cut.txt.gz"], "cut.txt.gz is damaged"),
+        (["latin.txt"], "latin.txt is not UTF-8: got byte 0xe9"),
+        (["wrong.parquet"], "wrong.parquet is not a Parquet file"),
         (["ptb", "--detokeniser", "gpt"], "gpt"),
     ],
 )
@@ -223,7 +226,11 @@ def test_bad_input_is_one_line(subwords, hub, tmp_path, words, message, capsys):
     (tmp_path / "lm1b.txt").write_text("")
     (tmp_path / "ptb.jsonl").write_text('{"text": "a"}\n')
     (tmp_path / "ag_news.jsonl").write_text("[1]\n")
-    words = [tmp_path if word == "FOLDER" else word for word in words]
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"a cat sat\n" * 99)[:-9])
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    (tmp_path / "wrong.parquet").write_bytes(b"PAR")
+    there = {path.name: path for path in tmp_path.iterdir()} | {"FOLDER": tmp_path}
+    words = [there.get(word, word) for word in words]
     code, out, err = command(capsys, "eval", subwords, "--text", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err

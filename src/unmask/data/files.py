@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import hashlib
+import json
 import lzma
 import urllib.request
 import zipfile
@@ -13,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..files import atomic_write, digest
-from ..mistakes import fail
+from ..files import atomic_write, digest, fail_undecoded
+from ..mistakes import extra, fail
 
 
 def _open_zip(path: Path, mode: str) -> IO[bytes]:
@@ -32,9 +33,11 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, "
 BLOCK = 1 << 20
 """Bytes read at once."""
 _SEARCH = 1 << 16
-"""How far to look for a place to cut."""
+"""Bytes searched at once for a place to cut."""
+_OVERLAP = 4
+"""Bytes that two searches share: what is looked for may lie across their border."""
 
-Cut = Callable[[bytes], int]
+Cut = Callable[[bytes | bytearray], int]
 """Where in these bytes a new piece may start; −1 if nowhere."""
 
 
@@ -48,16 +51,10 @@ def suffix(path: Path) -> str:
     return Path(path.stem).suffix.lower() if is_compressed(path) else path.suffix.lower()
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading, decompressing by its suffix."""
-    opener = _OPENERS.get(path.suffix)
-    return opener(path, "rb") if opener else path.open("rb")
-
-
 @contextmanager
 def readable(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file; the error for a damaged one names it."""
-    with naming_damage(path), open_bytes(path) as file:
+    """Open a file, decompressing by its suffix; the error for a damaged one names it."""
+    with naming_damage(path), _OPENERS.get(path.suffix, open)(path, "rb") as file:
         yield file
 
 
@@ -72,17 +69,55 @@ def naming_damage(path: Path) -> Iterator[None]:
         fail(f"{path} is damaged", got=error, allowed=f"a whole {path.suffix} file", do="get it again")
 
 
-def after_newline(data: bytes) -> int:
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text; the error for one that is not UTF-8 names the file."""
+    try:
+        with readable(path) as file:
+            for number, line in enumerate(file):
+                yield (line if number else line.removeprefix(BOM_UTF8)).decode()
+    except UnicodeDecodeError as error:
+        fail_undecoded(path, error)
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number of the line, object on it) for every line that is not empty."""
+    for number, line in enumerate(text_lines(path), start=1):
+        if line.strip():
+            yield number, json_object(line, f"line {number} of {path}")
+
+
+def json_object(line: str | bytes, where: str) -> dict[str, Any]:
+    """The object on a line."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
+        record = None
+    if not isinstance(record, dict):
+        do = "correct the line, or treat the file as plain lines"
+        fail(f"{where} is not a JSON object", got=line.strip()[:60], allowed="one object per line", do=do)
+    return record
+
+
+def parquet(path: Path) -> Any:
+    """An open Parquet file."""
+    library = extra("pyarrow.parquet", "parquet", "a Parquet file")
+    try:
+        return library.ParquetFile(path)
+    except ValueError as error:
+        fail(f"{path} is not a Parquet file", got=error, allowed="a Parquet file", do="name another file or --kind")
+
+
+def after_newline(data: bytes | bytearray) -> int:
     """A new line starts a piece."""
     return data.find(b"\n") + 1 or -1
 
 
-def before_record(data: bytes) -> int:
+def before_record(data: bytes | bytearray) -> int:
     """A FASTA header starts a piece."""
     return data.find(b"\n>") + 1 or -1
 
 
-def after_space(data: bytes) -> int:
+def after_space(data: bytes | bytearray) -> int:
     """A piece of running text starts after white space; without any, at the next whole UTF-8 character."""
     places = [p for p in (data.find(b"\n"), data.find(b" ")) if p >= 0]
     if places:
@@ -129,45 +164,48 @@ def read_range(
         if position == 0 and file.read(len(BOM_UTF8)) == BOM_UTF8:  # a byte-order mark, not part of the text
             position = len(BOM_UTF8)
         file.seek(position)
-        rest = b""
+        rest, searched = bytearray(), 0
         while end < 0 or position < end:
             block = file.read(BLOCK if end < 0 else min(BLOCK, end - position))
             if not block:
                 break
             position += len(block)
             rest += block
-            place = _last_cut(rest, cut)
+            place = _last_cut(rest, cut, searched)
             if place > 0:
-                yield rest[:place]
-                rest = rest[place:]
+                yield bytes(rest[:place])
+                del rest[:place]
+            searched = 0 if place > 0 else len(rest)
         if rest:
-            yield rest
+            yield bytes(rest)
 
 
 def _next_cut(file: IO[bytes], position: int, cut: Cut) -> int:
-    """The first cut after a position; the end of the file if there is none."""
+    """The first cut after a position; the end of the file if there is none. Every byte is searched once."""
     file.seek(position)
-    window = b""
-    while True:
-        block = file.read(_SEARCH)
-        window += block
-        place = cut(window)
-        if place > 0:
-            return position + place
-        if not block:
-            return position + len(window)
+    tail = b""
+    while block := file.read(_SEARCH):
+        window = tail + block
+        if (place := cut(window)) > 0:
+            return position - len(tail) + place
+        position += len(block)
+        tail = window[-_OVERLAP:]
+    return position
 
 
-def _last_cut(data: bytes, cut: Cut) -> int:
-    """A cut near the end of a block: found in its last part, so that the rest stays small; −1 if there is none."""
-    start = max(0, len(data) - _SEARCH)
-    while True:
-        place = cut(data[start:])
-        if place > 0:
+def _last_cut(data: bytearray, cut: Cut, searched: int) -> int:
+    """A cut near the end of a block: found in its last part, so that the rest stays small; −1 if there is none.
+
+    The first `searched` bytes are known to have none.
+    """
+    first = max(0, searched - _OVERLAP)
+    start = stop = len(data)
+    while start > first:
+        start = max(first, start - _SEARCH)
+        if (place := cut(data[start:stop])) > 0:
             return start + place
-        if start == 0:
-            return -1
-        start = max(0, start - _SEARCH)
+        stop = start + _OVERLAP
+    return -1
 
 
 def fetch(url: str, path: Path, md5: str | None = None) -> Path:

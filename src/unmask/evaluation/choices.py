@@ -7,7 +7,6 @@ continuation    only the ending is hidden, the question is always visible
 The endings of a question share their random numbers; different questions do not, so their errors are independent.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from ..core import Estimator
 from ..core.bound import NelboFn
-from ..data.files import open_bytes
+from ..data.files import json_lines
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
 from .continuation import Row, by_length, cost, ids
@@ -60,16 +59,12 @@ class Answered:
 
 def read_questions(path: Path) -> Iterator[Question]:
     """Read questions from JSON lines: HellaSwag's own (ctx, endings, label), or question / choices / answer."""
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield _question(line.decode(), path, number)
+    return (_question(record, f"line {number} of {path}") for number, record in json_lines(path))
 
 
-def _question(line: str, path: Path, number: int) -> Question:
+def _question(record: dict[str, Any], where: str) -> Question:
     names = (("ctx", "endings", "label"), ("question", "choices", "answer"))
     try:
-        record: dict[str, Any] = json.loads(line)
         context, endings, answer = next(
             tuple(record[name] for name in trio) for trio in names if all(name in record for name in trio)
         )
@@ -79,8 +74,8 @@ def _question(line: str, path: Path, number: int) -> Question:
         return found
     except (StopIteration, ValueError, TypeError, IndexError):
         fail(
-            f"line {number} of {path} is not a question",
-            got=line.strip()[:80],
+            f"{where} is not a question",
+            got=str(record)[:80],
             allowed="ctx, endings, label or question, choices, answer",
             do="check the file",
         )

@@ -7,13 +7,12 @@ The splits are those of published results: validation, or test where there is no
 is left as it is, and papers get Wikitext's rules followed by LM1B's, as in mdlm, which added these sets.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..data.files import open_bytes, suffix
+from ..data.files import json_lines, parquet, suffix, text_lines
 from ..files import digest
 from ..mistakes import extra, fail, require
 
@@ -174,32 +173,15 @@ def _file_in(folder: Path | None, name: str) -> Path | None:
 
 
 def _lines(path: Path, form: Form) -> Iterator[str]:
-    with open_bytes(path) as file:
-        for line in file:
-            yield form.line(line.decode("utf-8"))
+    return map(form.line, text_lines(path))
 
 
 def _json_lines(path: Path, form: Form) -> Iterator[str]:
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield form.row(_object(line, path, number))
-
-
-def _object(line: bytes, path: Path, number: int) -> Record:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        what = f"line {number} of {path} is not a JSON object"
-        fail(what, got=line[:60], allowed="one per line", do="fix the file")
-    return record
+    return (form.row(record) for _, record in json_lines(path))
 
 
 def _parquet(path: Path, form: Form) -> Iterator[str]:
-    file = extra("pyarrow.parquet", "parquet", "a Parquet file").ParquetFile(path)
-    for batch in file.iter_batches():
+    for batch in parquet(path).iter_batches():
         yield from map(form.row, batch.to_pylist())
 
 

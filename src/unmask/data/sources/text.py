@@ -2,14 +2,13 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...files import fail_undecoded
-from ...mistakes import extra, fail
+from ...mistakes import fail
 from .. import files
 from .source import NOTHING, PART, Part, Piece, Source
 
@@ -107,20 +106,10 @@ class JsonLinesPart(_Range):
         for block in files.read_range(self.path, self.start, self.stop, files.after_newline):
             for line in block.splitlines():
                 if line.strip():
-                    record = self._parse(line)
+                    record = files.json_object(line, f"a line of {self.path}")
                     text = _text(_field(record, self.column, self.path), self.column, self.path)
                     label = _field(record, self.label, self.path) if text and self.label else None
                     yield Piece(text, label) if text else NOTHING
-
-    def _parse(self, line: bytes) -> dict[str, Any]:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            what, do = f"{self.path} has a line that is not JSON ({error})", "correct the line"
-            fail(what, got=line[:60], allowed="one object per line", do=do)
-        if not isinstance(record, dict):
-            fail(f"{self.path} has a line without fields", got=line[:60], allowed="one object per line", do="use lines")
-        return record
 
 
 @dataclass(frozen=True)
@@ -162,11 +151,11 @@ class ParquetPart:
 
     @property
     def weight(self) -> int:
-        return int(_parquet(self.path).metadata.row_group(self.group).total_byte_size)
+        return int(files.parquet(self.path).metadata.row_group(self.group).total_byte_size)
 
     def pieces(self) -> Iterator[Piece]:
         columns = [self.column] + ([self.label] if self.label else [])
-        file = _parquet(self.path)
+        file = files.parquet(self.path)
         for name in columns:
             _field(dict.fromkeys(file.schema_arrow.names), name, self.path)
         for batch in file.iter_batches(row_groups=[self.group], columns=columns, batch_size=1024):
@@ -186,14 +175,6 @@ def _text(content: Any, column: str, path: Path) -> str | None:
     fail(
         f"the field {column!r} of {path} holds no text", got=got, allowed="text or numbers", do="name another --column"
     )
-
-
-def _parquet(path: Path) -> Any:
-    library = extra("pyarrow.parquet", "parquet", "a Parquet file")
-    try:
-        return library.ParquetFile(path)
-    except ValueError as error:
-        fail(f"{path} is not a Parquet file", got=error, allowed="a Parquet file", do="name another --kind")
 
 
 def _field(record: dict[str, Any], name: str, path: Path) -> Any:
@@ -248,5 +229,5 @@ def table(paths: Sequence[Path], column: str, label: str | None, split: str | No
 
 def parquet(paths: Sequence[Path], column: str, label: str | None, split: str | None = None) -> Source:
     """A column of Parquet files."""
-    groups = [(p, g) for p in paths for g in range(_parquet(p).metadata.num_row_groups)]
+    groups = [(p, g) for p in paths for g in range(files.parquet(p).metadata.num_row_groups)]
     return Source([ParquetPart(p, g, column, label, split) for p, g in groups], rows=False)
