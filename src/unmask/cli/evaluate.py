@@ -12,7 +12,7 @@ from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
 from unmask.evaluation.intervals import student95
 from unmask.mistakes import require
-from unmask.run import find_model, report
+from unmask.run import ModelFolder, find_model, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
 from unmask.run.folder import EVALS
 from unmask.run.orders import order_interval
@@ -28,11 +28,12 @@ def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:
     """Measure one model, in continuous time and with the requested numbers of steps."""
     with joined(best_device()) as world:
         console = Console(quiet=as_json or not world.first)
-        backwards = [_measured(model, one, console, world) for one in reversed(wanted)]
+        found = find_model(model).pinned(world)
+        backwards = [_measured(model, found, one, console, world) for one in reversed(wanted)]
         results = backwards[::-1]  # steps first: what a model cannot be measured with is refused before any work
         if not world.first:
             return 0
-        place = find_model(model).results / EVALS
+        place = found.results / EVALS
         name = results[0].name if len(results) == 1 else f"{results[0].name}-steps"
         written = [place / f"{result.name}.json" for result in results] + report.write(results, place, name)
     if as_json:
@@ -109,10 +110,11 @@ def run_choices(model: str, file: Path, whole: bool, wanted: Evaluation, draws: 
 def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -> int:
     """Measure two models in the same way and take the difference."""
     console = Console(quiet=as_json)
-    own = [find_model(model).own_data for model in (first, second)]
+    found = [(name, find_model(name)) for name in (first, second)]
+    own = [model.own_data for _, model in found]
     if wanted.data is None and None in own:  # an exported model is measured on the data of the other
         wanted = replace(wanted, data=own[0] or own[1])
-    results = [_measured(model, wanted, console) for model in (first, second)]
+    results = [_measured(name, model, wanted, console) for name, model in found]
     difference = compare(results[0].scores, results[1].scores)
     if as_json:
         documents = [result.document() for result in results]
@@ -136,12 +138,11 @@ def verdict(difference: Difference, first: str, second: str) -> str:
     return f"difference {size}: not significant"
 
 
-def _measured(model: str, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
+def _measured(name: str, model: ModelFolder, wanted: Evaluation, console: Console, world: World = ALONE) -> Result:
     what = "" if wanted.steps is None else f", {wanted.steps} steps"
-    found = find_model(model)
-    kept = f"finished parts are kept in {found.results / EVALS}"
-    with keeping(kept), bar(console, f"{model}: {wanted.split}{what}") as progress:
-        return evaluate(found, wanted, progress, world)
+    kept = f"finished parts are kept in {model.results / EVALS}"
+    with keeping(kept), bar(console, f"{name}: {wanted.split}{what}") as progress:
+        return evaluate(model, wanted, progress, world)
 
 
 def _show(results: Sequence[Result], console: Console) -> None:

@@ -31,8 +31,10 @@ def export(
     if dtype not in DTYPES:
         fail("unknown dtype", got=dtype, allowed=", ".join(DTYPES), do="choose one of them")
     check_replaceable(out, FILES)
-    model = loaded(source, average=average, best=best, device="cpu")
-    about = _about(source, average, best) | {"dtype": dtype}
+    if isinstance(source, Run):  # the same checkpoint from here on, verified once
+        source = replace(source, at=source.chosen(best).name)
+    model = loaded(source, average=average, device="cpu")
+    about = _about(source, average) | {"dtype": dtype}
     found = Description.of(source)
     tensors = {
         key: (x.to(DTYPES[dtype]) if x.is_floating_point() else x).contiguous()
@@ -52,19 +54,19 @@ def export(
     return Exported(out, out)
 
 
-def _about(source: ModelFolder, average: bool, best: bool) -> dict[str, str]:
+def _about(source: ModelFolder, average: bool) -> dict[str, str]:
     """Where the weights come from and what was measured with them; the record of an export also holds for its copy."""
-    about, chosen = source.about() if isinstance(source, Exported) else {}, source.identity
+    about = source.about() if isinstance(source, Exported) else {}
     if isinstance(source, Run):
-        about, chosen = _about_run(source, average, best), source.chosen(best).name
-    own = [one.line for one in evaluations(source) if (one.checkpoint, one.average) == (chosen, average)]
+        about = _about_run(source, average)
+    own = [one.line for one in evaluations(source) if (one.checkpoint, one.average) == (source.identity, average)]
     measured = "\n".join([*about.pop("measured", "").splitlines(), *own])
     return about | ({"measured": measured} if measured else {})
 
 
-def _about_run(run: Run, average: bool, best: bool) -> dict[str, str]:
-    """How far training had come, and the last bound it measured."""
-    step = int(run.chosen(best).name.removeprefix("step-"))
+def _about_run(run: Run, average: bool) -> dict[str, str]:
+    """How far training had come at the pinned checkpoint, and the last bound it measured."""
+    step = int(run.chosen().name.removeprefix("step-"))
     history = History.of(run, step)
     about = {"weights": "averaged" if average else "plain", "step": str(step), "steps": str(history.steps)}
     if history.held_out is not None:

@@ -12,13 +12,12 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -131,10 +130,11 @@ def load(path: Path, optimizer: Tensors, world: World = ALONE) -> Snapshot:
     return Snapshot(document["step"], weights, average, optimizer, document["numbers"])
 
 
-def load_weights(path: Path, average: bool = True, device: torch.device | str = "cpu") -> Tensors:
-    """Load only the moving average of the weights or, with average=False, the raw weights."""
-    _checked(path)
-    return load_file(_file(path, "average" if average else "weights"), str(device))
+def load_weights(path: Path, average: bool = True) -> Tensors:
+    """Load only the moving average of the weights or, with average=False, the raw weights; only they are verified."""
+    file = _file(path, "average" if average else "weights")
+    _verify(path, [file.name])
+    return load_file(file)
 
 
 def to_stderr(warning: str) -> None:
@@ -148,7 +148,7 @@ def newest(folder: Path, warn: Callable[[str], None] = to_stderr) -> Path | None
     for step in reversed(steps):
         path = folder / name_of(step)
         try:
-            _checked(path)
+            _verify(path)
             return path
         except ValueError as mistake:
             if step == steps[0]:  # starting over would overwrite what may still be repairable
@@ -160,7 +160,7 @@ def newest(folder: Path, warn: Callable[[str], None] = to_stderr) -> Path | None
 def best(folder: Path) -> Path | None:
     """The checkpoint with the lowest held-out bound, as recorded in the newest one."""
     path = newest(folder, warn=lambda _: None)
-    found = _checked(path)["numbers"].get("best") if path else None
+    found = _state(path)["numbers"].get("best") if path else None
     return folder / name_of(found[1]) if found else path
 
 
@@ -176,21 +176,33 @@ def prune(folder: Path, keep: int, best: int | None, last: int) -> None:
             shutil.rmtree(folder / name_of(step))
 
 
-def _checked(path: Path) -> dict[str, Any]:
-    """The content of state.json, after checking every file against its hash."""
-    try:
+def _verify(path: Path, names: Iterable[str] | None = None) -> None:
+    """Check files of a checkpoint against their hashes; None: all of them."""
+    hashes = _state(path)["sha256"]
+    with _naming(path):
+        for name in hashes if names is None else names:
+            if (got := digest(path / name)) != hashes[name]:
+                do = "delete the checkpoint to resume from the previous one"
+                fail(f"{path / name} is damaged", got=f"sha256 {got[:12]}…", allowed=f"{hashes[name][:12]}…", do=do)
+
+
+def _state(path: Path) -> dict[str, Any]:
+    """The content of state.json, which must be complete."""
+    with _naming(path):
         document: dict[str, Any] = json.loads((path / STATE).read_text())
-        hashes = document["sha256"]
-        named = {name.split("/")[0].removesuffix(".safetensors") for name in hashes}
+        named = {name.split("/")[0].removesuffix(".safetensors") for name in document["sha256"]}
         step, numbers = document["step"], document["numbers"]
         if named != {"weights", "average", OPTIMIZER} or type(step) is not int or not isinstance(numbers, dict):
             raise TypeError(f"{STATE} is incomplete")
-        for name, sha256 in hashes.items():
-            if (got := digest(path / name)) != sha256:
-                do = "delete the checkpoint to resume from the previous one"
-                fail(f"{path / name} is damaged", got=f"sha256 {got[:12]}…", allowed=f"{sha256[:12]}…", do=do)
         return document
-    except PermissionError:  # whether it is intact cannot be determined
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name a checkpoint that cannot be read. With a PermissionError, whether it is intact cannot be determined."""
+    try:
+        yield
+    except PermissionError:
         raise
     except (OSError, KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
