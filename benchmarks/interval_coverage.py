@@ -10,6 +10,7 @@ import torch
 from unmask.core import Linear, Process, Streams
 from unmask.core.exact import MarkovLaw
 from unmask.evaluation import Scores, Sequences, estimator_for, per_unit, score
+from unmask.evaluation.intervals import Z95
 
 from .record import Record
 
@@ -31,8 +32,9 @@ def main() -> None:
             found = Scores.joined(score(denoiser, batch, estimator_for(process, name), draws=4, repeats=8, seed=seed))
             figure = per_unit(found, found.tokens)
             truth = -law.log_prob(x).mean().item() / LENGTH
-            inner += abs(figure.mean - truth) < 1.96 * figure.monte_carlo
-            outer += abs(figure.mean - entropy) < 1.96 * figure.error
+            inner += abs(figure.mean - truth) < Z95 * figure.monte_carlo
+            low, high = figure.interval
+            outer += low < entropy < high
         rows.append({"estimator": name, "monte_carlo": inner / REPETITIONS, "over_sequences": outer / REPETITIONS})
         print(rows[-1], flush=True)
     error = math.sqrt(0.95 * 0.05 / REPETITIONS)

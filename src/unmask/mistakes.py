@@ -17,6 +17,11 @@ def require(ok: bool, what: str, *, got: object, allowed: str, do: str) -> None:
         fail(what, got=got, allowed=allowed, do=do)
 
 
+def first_line(error: BaseException) -> str:
+    """The message of a library in one line of at most 160 characters; the kind of error if it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
+
+
 def said(error: Exception) -> str:
     """The message of an error for the user; for a system error on a file, with its name and what to do."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:

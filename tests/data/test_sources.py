@@ -12,8 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from unmask.data import Dataset, Plan, Reading, prepare
-from unmask.data import files
+from unmask.data import Dataset, Plan, Reading, files, prepare
 from unmask.data.sources import KINDS, find_source, named
 
 RNG = np.random.default_rng(0)

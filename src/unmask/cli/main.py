@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import tyro
 
-from unmask.mistakes import flag, require, said
+from unmask.mistakes import first_line, flag, require, said
 
 from . import memory, terminal
 from .compression_commands import Compress, Decompress
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RuntimeError as failure:
         if not _out_of_memory(failure):
             raise
-        return terminal.complain(f"out of memory: {str(failure).splitlines()[0]}; process less at once")
+        return terminal.complain(f"out of memory: {first_line(failure)}; process less at once")
     except KeyboardInterrupt as stop:
         print(next((word for word in stop.args if isinstance(word, str)), "stopped"), file=sys.stderr)
         return 130

@@ -18,11 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from unmask import presets
 from unmask.configs import to_json
+from unmask.core.device import best_device
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
 from unmask.files import check_folder
-from unmask.mistakes import fail, nearest, require
-from unmask.networks import Cost, TransformerConfig, cost
+from unmask.mistakes import fail, first_line, nearest, require
+from unmask.networks import TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, adapted_to_data, default_config, finetuning_config, train, with_method
 from unmask.run.config import METHODS, method_name
 from unmask.run.folder import CONFIG
@@ -215,10 +216,10 @@ def describe(config: RunConfig, shape: tuple[int, ...]) -> str:
 
 
 def _cost(config: RunConfig, shape: tuple[int, ...]) -> dict[str, float]:
-    """The size of the network, and what it takes on one device."""
-    found: Cost = cost(config.network.build, shape)
-    micro = config.training.micro_batch or config.training.batch_size
-    memory = found.memory(micro, mixed=torch.cuda.is_available(), chunk=chunk_size(found.vocab_size))
+    """The size of the network, and what it takes on each device."""
+    found, training = cost(config.network.build, shape), config.training
+    at_once, mixed = training.at_once(from_environment().size), training.mixed(best_device())
+    memory = found.memory(at_once, mixed=mixed, chunk=chunk_size(found.vocab_size))
     return {"parameters": found.parameters, "flops_per_token": found.flops_per_token, "memory_bytes": memory}
 
 
@@ -252,7 +253,7 @@ def train_shown(
 def _troubles(config: RunConfig) -> Iterator[None]:
     """Report a failure of the device or of another rank in one line."""
     world, training = from_environment(), config.training
-    micro = training.micro_batch or training.batch_size // world.size
+    micro = training.at_once(world.size)
     try:
         yield
     except torch.OutOfMemoryError:
@@ -261,9 +262,8 @@ def _troubles(config: RunConfig) -> Iterator[None]:
     except RuntimeError as error:
         if world.size == 1:
             raise
-        said = str(error).strip().splitlines()[0]
         again = "run the same command again to resume"
-        raise ConnectionError(f"rank {world.rank}: another rank is gone ({said}); {again}") from None
+        raise ConnectionError(f"rank {world.rank}: another rank is gone ({first_line(error)}); {again}") from None
 
 
 def _tell(report: Report, out: Path, console: Console) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from unmask.evaluation import SETS, find_text
 from unmask.evaluation.sets import Text
-from unmask.mistakes import require
+from unmask.mistakes import require, said
 from unmask.run import find_model
 from unmask.run.evaluate import Evaluation
 from unmask.run.zero_shot import ZeroShot, ZeroShots
@@ -50,7 +50,7 @@ def _run_all(texts: Sequence[Text], measured: Callable[[Text], tuple[Path, Found
         try:
             figures.append(measured(one)[1])
         except (ValueError, OSError) as mistake:
-            missing[one.name] = str(mistake).split("\n")[0]
+            missing[one.name] = said(mistake)
     _print_json({"sets": figures, "missing": missing}, console)
     _say(console, *(f"{name}: {why}" for name, why in missing.items()))
     do = "name a folder with their files by --sets"

@@ -29,7 +29,7 @@ def inverse_cdf(logits: Tensor, u: Tensor) -> Tensor:
     A token of probability zero (logit −inf) is never returned.
     """
     probs = logits.softmax(-1, dtype=softmax_dtype(logits))
-    checks.not_nan(probs[..., 0], "logits of the categorical draw")
+    checks.not_nan(probs[..., 0], "probabilities of the draw")
     cdf = probs.double().cumsum(-1)
     total = cdf[:, -1:].contiguous()
     value = (u if u.ndim == 2 else u[:, None]).double() * total

@@ -217,14 +217,14 @@ def logits(x: Tensor, rows: int, vocab_size: int) -> None:
     )
 
 
-def not_nan(losses: Tensor, what: str = "logits") -> None:
-    """Losses computed from finite values are never NaN, so a NaN loss means that the input is at fault."""
+def not_nan(values: Tensor, what: str) -> None:
+    """What is computed from finite logits is never NaN, so a NaN means that the logits are at fault."""
     if _reads_values():
-        bad = int(losses.isnan().sum())
+        bad = int(values.isnan().sum())
         require(
             bad == 0,
-            f"{what} give NaN losses",
-            got=f"{bad} of {losses.numel()} rows",
+            f"the {what} are NaN",
+            got=f"{bad} of {values.numel()} rows",
             allowed="no NaN",
             do="look for NaN or +inf in the network's output",
         )

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from ..mistakes import fail
+from ..mistakes import fail, first_line
 
 HAVE_TRITON = importlib.util.find_spec("triton") is not None and (
     torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
@@ -40,5 +40,5 @@ def usable(name: torch.device | str) -> torch.device:
         torch.empty(0, device=device)
         return device
     except (RuntimeError, AssertionError) as error:
-        said = str(error).splitlines()[0]
-        fail("this device cannot be used", got=f"{name} ({said})", allowed="cpu, or cuda with a GPU", do="use cpu")
+        got, allowed = f"{name} ({first_line(error)})", "cpu, or cuda with a GPU"
+        fail("this device cannot be used", got=got, allowed=allowed, do="use cpu")

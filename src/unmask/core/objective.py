@@ -126,7 +126,7 @@ def cross_entropy(logits: Tensor, positions: Positions) -> Tensor:
     """−log μ(x_0) for each row [R], from its logits [R, V]."""
     checks.logits(logits, len(positions.target), logits.shape[-1])
     losses = F.cross_entropy(logits.to(softmax_dtype(logits)), positions.target, reduction="none")
-    checks.not_nan(losses)
+    checks.not_nan(losses, "losses")
     return losses
 
 

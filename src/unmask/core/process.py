@@ -111,7 +111,7 @@ class Process:
         log_stay = self._log_stay(vocabulary, s[row], t[row])  # [M, V], or [M, 1] if all tokens share one schedule
         log_mu = logits.log_softmax(-1, dtype=softmax_dtype(logits))
         stays = (log_mu + log_stay.to(log_mu.dtype)).logsumexp(-1)
-        checks.not_nan(stays)
+        checks.not_nan(stays, "probabilities of the reverse process")
         return log_mu + log1mexp(log_stay).to(log_mu.dtype), stays
 
     # --------------------------------------------------------------------------------------- draws

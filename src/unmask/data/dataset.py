@@ -145,12 +145,10 @@ class Split:
     @cached_property
     def _maps(self) -> list[NDArray[Any]]:
         manifest, folder = self._dataset.manifest, self._dataset.folder
-        opened = {
-            s.shard: np.memmap(folder / manifest.shards[s.shard].file, dtype=self._dtype, mode="r")
+        return [
+            np.memmap(folder / manifest.shards[s.shard].file, dtype=self._dtype, mode="r")[s.start : s.stop]
             for s in self._part.segments
-            if manifest.shards[s.shard].tokens
-        }
-        return [opened[s.shard][s.start : s.stop] for s in self._part.segments if s.shard in opened]
+        ]
 
     def stream(self, start: int, count: int) -> NDArray[Any]:
         """Tokens start..start+count of the split, across shards."""

@@ -17,7 +17,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from ..files import atomic_write, read_json, read_text
-from ..mistakes import fail
+from ..mistakes import fail, first_line
 
 Content = str | bytes | NDArray[Any]
 """One document: text, raw bytes (of text), or integers of any shape."""
@@ -218,7 +218,10 @@ class Subwords(Vocabulary):
             self._tokenizer = tokenizers.Tokenizer.from_str(document)
         except Exception as error:  # the library raises nothing more precise
             fail(
-                "this is not a tokenizer", got=_said(error), allowed="the text of a tokenizer.json", do="check the file"
+                "this is not a tokenizer",
+                got=first_line(error),
+                allowed="the text of a tokenizer.json",
+                do="check the file",
             )
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)
@@ -247,7 +250,7 @@ class Subwords(Vocabulary):
             tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(vocabulary), str(merges)))
         except Exception as error:  # the library raises nothing more precise
             files, do = f"{vocabulary.name} and {merges.name}", f"check them in {vocabulary.parent}"
-            fail(f"{files} are not a tokenizer", got=_said(error), allowed="GPT-2's format", do=do)
+            fail(f"{files} are not a tokenizer", got=first_line(error), allowed="GPT-2's format", do=do)
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
         return cls(tokenizer.to_str())
@@ -260,7 +263,7 @@ class Subwords(Vocabulary):
         except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
             fail(
                 f"the tokenizer {name!r} could not be fetched",
-                got=_said(error),
+                got=first_line(error),
                 allowed="a tokenizer on the hub",
                 do="check the name and the network, or pass a folder with its files",
             )
@@ -382,11 +385,6 @@ def as_text(content: Content, place: str = "") -> str:
             )
     what, got = "a vocabulary of text cannot encode numbers", f"an array of {content.dtype}"
     fail(what, got=got, allowed="text", do="use integers")
-
-
-def _said(error: Exception) -> str:
-    """The message of a library in one line."""
-    return str(error).split("\n")[0][:120]
 
 
 def shortened(text: str, length: int = 40) -> str:

@@ -82,13 +82,28 @@ def precision_recall(data: Features, samples: Features, *, neighbours: int = 3) 
     """Share of samples within the data's manifold, and of data within the samples' (Kynkäänniemi et al., 2019), both
     made of balls around each point that reach its k-th nearest neighbour.
     """
-    _check(data, samples)
-    return _covered(data, samples, neighbours), _covered(samples, data, neighbours)
+    return precision_recall_from(data, neighbours=neighbours)(samples)
 
 
-def _covered(centres: Features, points: Features, neighbours: int) -> float:
-    radius = np.sort(_distances(centres, centres), axis=1)[:, min(neighbours, len(centres) - 1)]
-    return float((_distances(points, centres) <= radius[None]).any(1).mean())
+def precision_recall_from(data: Features, *, neighbours: int = 3) -> Callable[[Features], tuple[float, float]]:
+    """The same for several sets of samples: what depends on the data alone is computed once."""
+    known = _radii(data, neighbours)
+
+    def values(samples: Features) -> tuple[float, float]:
+        _check(data, samples)
+        apart = _distances(samples, data)
+        within_data = (apart <= known[None]).any(1)
+        within_samples = (apart <= _radii(samples, neighbours)[:, None]).any(0)
+        return float(within_data.mean()), float(within_samples.mean())
+
+    return values
+
+
+def _radii(points: Features, neighbours: int) -> Features:
+    """The distance of each point from its k-th nearest neighbour."""
+    k = min(neighbours, len(points) - 1)
+    found: Features = np.partition(_distances(points, points), k, axis=1)[:, k]
+    return found
 
 
 def _distances(a: Features, b: Features) -> Features:

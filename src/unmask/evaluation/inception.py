@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..mistakes import fail, require
+from ..mistakes import fail, first_line, require
 
 WEIGHTS = "https://github.com/toshas/torch-fidelity/releases/download/v0.2.0/weights-inception-2015-12-05-6726825d.pth"
 _SIDE, _CLASSES = 299, 1008
@@ -169,6 +169,7 @@ def load_inception(path: Path) -> Inception:
         network = Inception()
         network.load_state_dict({name: x for name, x in weights.items() if not name.startswith("fc.")})
     except Exception as problem:  # pickle alone raises half a dozen kinds
-        first = next(iter(str(problem).splitlines()), type(problem).__name__)
-        fail(f"{path} does not hold Inception weights", got=first, allowed=WEIGHTS, do="download it again")
+        fail(
+            f"{path} does not hold Inception weights", got=first_line(problem), allowed=WEIGHTS, do="download it again"
+        )
     return network.eval().requires_grad_(False)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..mistakes import extra, fail, require
+from ..mistakes import extra, fail, first_line, require
 from .distances import Features
 from .likelihood import Scores
 
@@ -25,8 +25,8 @@ class Judge:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
             self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(name).to(device).eval()
         except (OSError, ValueError, KeyError) as problem:
-            first = next(iter(str(problem).splitlines()), type(problem).__name__)
-            fail("the judge cannot be loaded", got=f"{name} ({first})", allowed="a causal model", do="check the name")
+            got, do = f"{name} ({first_line(problem)})", "check the name"
+            fail("the judge cannot be loaded", got=got, allowed="a causal model", do=do)
         self.name = name
         self.context: int = self._model.config.max_position_embeddings
         self._device = device

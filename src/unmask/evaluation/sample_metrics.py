@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checkers import Checker
-from .distances import Features, frechet_from, kernel_distance, mauve, precision_recall
+from .distances import Features, frechet_from, kernel_distance, mauve, precision_recall_from
 from .features import Extractor
 from .intervals import Z95, student95, wilson
 from .judge import Judge
@@ -73,7 +73,7 @@ def variety(samples: Samples) -> dict[str, Value]:
         if not any(rows):  # all but the samples that are left out may be empty
             return (math.nan,) * 3
         found = statistics(rows)
-        return found.entropy, found.distinct[2], found.repeated
+        return found.entropy, found.distinct, found.repeated
 
     kinds = {"unigram entropy, bits": number, "distinct 2-grams": share, "repeated 4-grams": share}
     return with_intervals(kinds, values, [row.ravel().tolist() for row in samples.tokens])
@@ -164,10 +164,10 @@ def distances_by(extractor: Extractor, data: Samples) -> SampleMetric:
     """Distances of images from real ones."""
     real = _features(extractor, data)
     frechet_name, kernel_name = extractor.distances
-    frechet = frechet_from(real)
+    frechet, covered = frechet_from(real), precision_recall_from(real)
 
     def values(features: Features) -> tuple[float, ...]:
-        return frechet(features), *precision_recall(real, features)
+        return frechet(features), *covered(features)
 
     def distances(samples: Samples) -> dict[str, Value]:
         features = _features(extractor, samples)

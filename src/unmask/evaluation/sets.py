@@ -14,7 +14,7 @@ from typing import Any
 
 from ..data.files import json_lines, parquet, suffix, text_lines
 from ..files import digest
-from ..mistakes import extra, fail, require
+from ..mistakes import extra, fail, first_line, require
 
 Record = Mapping[str, Any]
 _EXPORT = "refs/convert/parquet"
@@ -141,7 +141,7 @@ class HubText:
         except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
             fail(
                 f"the set {self.name} could not be fetched from the hub",
-                got=str(error).split("\n")[0][:160],
+                got=first_line(error),
                 allowed=f"a connection to {self.place.hub}",
                 do=f"download its {self.place.split} split to DIR/{self.name}.jsonl or .parquet and pass --sets DIR",
             )

@@ -19,19 +19,18 @@ class TextStatistics:
 
     entropy: float
     """Entropy of the token frequencies, bits per token: low if samples are repetitive."""
-    distinct: dict[int, float]
-    """Share of distinct n-grams among all, n = 1..4."""
+    distinct: float
+    """Share of distinct 2-grams among all."""
     repeated: float
     """Share of tokens that continue a 4-gram already seen in the same sample."""
 
 
-def statistics(samples: Sequence[Sequence[Hashable]], most: int = 4) -> TextStatistics:
+def statistics(samples: Sequence[Sequence[Hashable]]) -> TextStatistics:
     """Statistics of token sequences."""
     require(any(samples), "there are no samples", got="none", allowed="at least one token", do="sample first")
     counts = Counter(token for sample in samples for token in sample)
     shares = np.array(list(counts.values())) / sum(counts.values())
-    distinct = {n: _distinct(samples, n) for n in range(1, most + 1)}
-    return TextStatistics(float(-(shares * np.log2(shares)).sum()), distinct, _repeated(samples, most))
+    return TextStatistics(float(-(shares * np.log2(shares)).sum()), _distinct(samples, 2), _repeated(samples, 4))
 
 
 def frequencies(samples: Sequence[NDArray[Any]], vocab_size: int) -> NDArray[np.float64]:

@@ -131,7 +131,7 @@ def measure(
     cores = (cores + time.process_time()) / (time.perf_counter() - began)
     peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu(device) else None
     shares, kernels = _look_inside(trainer, device, found.shares) if breakdown else ({}, [])
-    micro = config.training.micro_batch or config.training.batch_size
+    at_once, mixed = config.training.at_once(), config.training.mixed(device)
     return Bench(
         parameters=found.parameters,
         flops_per_token=found.flops_per_token,
@@ -140,7 +140,7 @@ def measure(
         spread=(min(speeds), max(speeds)),
         sequences_per_s=speed / int(np.prod(shape)),
         peak_gib=peak,
-        estimated_gib=found.memory(micro, on_gpu(device), chunk_size(network.vocab_size)) / 2**30,
+        estimated_gib=found.memory(at_once, mixed, chunk_size(network.vocab_size)) / 2**30,
         ceiling_tflops=ceiling,
         mfu=None if ceiling is None else speed * found.flops_per_token / ceiling / 1e12,
         first_step_s=first,

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from ..configs import to_json
 from ..files import atomic_folder, atomic_write, check_replaceable, write_json
-from ..mistakes import fail
+from ..mistakes import fail, first_line
 from .card import card
 from .describe import Description
 from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported, ModelFolder, Run
@@ -47,7 +47,7 @@ def export(
         try:
             save_file(tensors, partial / WEIGHTS, metadata={ABOUT: json.dumps(about)})
         except SafetensorError as error:  # hides the underlying OSError, usually a full disk
-            raise OSError(f"{out} could not be written: {str(error).splitlines()[0]}") from None
+            raise OSError(f"{out} could not be written: {first_line(error)}") from None
         shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # the library makes its files private to their owner
         with atomic_write(partial / CARD, "w") as file:
             file.write(card(name or out.resolve().name, about, found))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..files import atomic_folder, check_replaceable
-from ..mistakes import extra, fail
+from ..mistakes import extra, fail, first_line
 from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported
 
 PREFIX, LOCAL = "hub:", "file:"
@@ -122,23 +122,23 @@ def _plainly(repo: str) -> Iterator[None]:
     except errors.HFValidationError:
         fail("this is not a repository name", got=repo, allowed="OWNER/NAME", do="use letters, digits, -, _ and .")
     except (errors.LocalTokenNotFoundError, errors.GatedRepoError) as error:
-        fail("the hub requires a token", got=_said(error), allowed="HF_TOKEN, or hf auth login", do="set one")
+        fail("the hub requires a token", got=first_line(error), allowed="HF_TOKEN, or hf auth login", do="set one")
     except errors.RepositoryNotFoundError as error:
         do = "check the name; a private one needs HF_TOKEN"
-        fail(f"{repo} is not on the hub", got=_said(error), allowed="a repository you can see", do=do)
+        fail(f"{repo} is not on the hub", got=first_line(error), allowed="a repository you can see", do=do)
     except errors.RevisionNotFoundError as error:
-        fail(f"{repo} has no such revision", got=_said(error), allowed="a branch, tag or commit", do="check its name")
+        fail(
+            f"{repo} has no such revision",
+            got=first_line(error),
+            allowed="a branch, tag or commit",
+            do="check its name",
+        )
     except errors.HfHubHTTPError as error:
         do = "set HF_TOKEN to a token with write access" if _status(error) in (401, 403) else "try again later"
-        fail("the hub refused the request", got=_said(error), allowed="a repository you may use", do=do)
+        fail("the hub refused the request", got=first_line(error), allowed="a repository you may use", do=do)
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, errors.HTTPError, ConnectionError) as error:
         do = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE"
-        fail("the hub cannot be reached", got=_said(error), allowed="a connection, or a cached model", do=do)
-
-
-def _said(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:160] if lines else type(error).__name__
+        fail("the hub cannot be reached", got=first_line(error), allowed="a connection, or a cached model", do=do)
 
 
 def _status(error: Any) -> int | None:

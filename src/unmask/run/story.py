@@ -20,14 +20,3 @@ class Story:
     """[...]: which positions were given at the start."""
     mask_id: int
     vocabulary: Vocabulary
-
-    def revealed_at(self) -> NDArray[np.int64]:
-        """[...]: the frame from which each position has its final value; 0 where it was given."""
-        same = self.tokens == self.tokens[-1]
-        lasting = np.flip(np.logical_and.accumulate(np.flip(same, 0), 0), 0)
-        return np.where(self.given, 0, lasting.argmax(0)).astype(np.int64)
-
-    def pieces(self, frame: int) -> list[str]:
-        """Each position of a frame as text, "" where it is masked."""
-        flat = self.tokens[frame].ravel()
-        return ["" if token == self.mask_id else self.vocabulary.decode([int(token)]) for token in flat]

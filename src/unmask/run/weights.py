@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..mistakes import fail, require
+from ..mistakes import fail, first_line, require
 
 if TYPE_CHECKING:
     from ..training import Method
@@ -30,8 +30,9 @@ def plainly(path: Path) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:
-        said = str(error).splitlines()[0]
-        fail(f"{path} is damaged", got=said, allowed="weights in safetensors form", do="get the file again")
+        fail(
+            f"{path} is damaged", got=first_line(error), allowed="weights in safetensors form", do="get the file again"
+        )
 
 
 def read(path: Path) -> Tensors:
@@ -61,9 +62,8 @@ def skeleton(config: "RunConfig", source: Path) -> "Method":
             network = config.network.build()
         return config.method.build(network)
     except (TypeError, AttributeError, RuntimeError) as error:  # values of a wrong type, or that no network can have
-        said = str(error).splitlines()[0]
         allowed, do = "an unmask configuration", "get the file again"
-        fail(f"{source} describes no valid network", got=said, allowed=allowed, do=do)
+        fail(f"{source} describes no valid network", got=first_line(error), allowed=allowed, do=do)
 
 
 def built(config: "RunConfig", tensors: Tensors, source: Path) -> "Method":

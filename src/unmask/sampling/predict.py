@@ -98,6 +98,7 @@ class Predictor:
         halves: Halves | None = None,
         family: Family = MASKED,
     ):
+        top_p = None if top_p == 1 else top_p  # it keeps everything
         self.mask_id, self.condition, self.guidance = mask_id, condition, guidance
         self.family, self.filtered = family, (temperature, top_k, top_p) != (1.0, None, None)
         self.block: int = getattr(denoiser, "block", 0)

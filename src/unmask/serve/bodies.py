@@ -45,7 +45,7 @@ class How(Body):
             seed=seed,
             temperature=self.temperature,
             top_k=self.top_k,
-            top_p=None if self.top_p == 1 else self.top_p,
+            top_p=self.top_p,
             label=label,
             guidance=self.guidance,
         )

@@ -98,6 +98,18 @@ class TrainingConfig:
             do="change one of them",
         )
 
+    def at_once(self, ranks: int = 1) -> int:
+        """Sequences per forward and backward pass of each rank."""
+        return self.micro_batch or self.batch_size // ranks
+
+    def mixed(self, device: torch.device) -> bool:
+        """Whether the network computes in bf16; weights, losses and averages stay float32."""
+        return on_gpu(device) if self.precision == "auto" else self.precision == "bf16"
+
+    def compiled(self, device: torch.device) -> bool:
+        """Whether the network and the loss are compiled."""
+        return on_gpu(device) if self.compile == "auto" else self.compile != "off"
+
 
 @dataclass(frozen=True)
 class Bits:
@@ -174,11 +186,11 @@ class Trainer:
         self.method = method.to(device)
         if cuda:  # convolutions are faster with channels last
             method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if config.compile in ("blocks", "whole") or (config.compile == "auto" and cuda):
+        if config.compiled(device):
             method.compile_parts(whole=config.compile == "whole")
             if cuda and world.size == 1:  # with several ranks, gradients are exchanged while they are computed
                 method.record(accumulates=config.micro_batch not in (None, config.batch_size))
-        self.strategy = strategy(method, world, device, self._mixed)
+        self.strategy = strategy(method, world, device, config.mixed(device))
         self.train, self.valid, self.folder = train, valid, folder
         self.feed = Feed(train, config.seed, config.batch_size, device, world)
         self.optimizer = build_optimizer(config.optimizer, method.network, method.own_parameters())
@@ -257,7 +269,7 @@ class Trainer:
         config, step = self.config, self.done
         batch = self.feed.batch(step)
         share = config.batch_size // self.world.size
-        micro = config.micro_batch or share
+        micro = config.at_once(self.world.size)
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         self.optimizer.zero_grad()
         for start in range(0, share, micro):
@@ -309,13 +321,8 @@ class Trainer:
         return loss
 
     def _precision(self) -> torch.autocast:
-        """Autocast to bf16 if requested, or by default on a GPU; weights, losses and averages stay float32."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed)
-
-    @property
-    def _mixed(self) -> bool:
-        choice = self.config.precision
-        return on_gpu(self.device) if choice == "auto" else choice == "bf16"
+        """Autocast to bf16 where the configuration asks for it."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.mixed(self.device))
 
     @torch.no_grad()
     def validate(self) -> Bits | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...mistakes import fail, flag
+from ...mistakes import fail, first_line, flag
 from .. import files
 from . import arrays, images, named, text
 from .source import NOTHING, SPLITS, Part, Piece, Source
@@ -144,7 +144,7 @@ def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
         return KINDS[kind](paths, reading)
     except (NotADirectoryError, tarfile.TarError, zipfile.BadZipFile) as error:
         do = "check the path, or name another --kind"
-        fail(f"{paths[0]} cannot be read", got=str(error).partition("\n")[0], allowed=f"files of {kind}", do=do)
+        fail(f"{paths[0]} cannot be read", got=first_line(error), allowed=f"files of {kind}", do=do)
 
 
 def _by_split(paths: list[Path]) -> dict[str, list[Path]]:

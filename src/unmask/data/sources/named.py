@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import atomic_write, digest
-from ...mistakes import extra, fail
+from ...mistakes import extra, fail, first_line
 from .. import files
 from .images import CIFAR10_MD5, CIFAR10_URL, cifar10, mnist
 from .source import NOTHING, PART, Part, Piece, Source
@@ -113,10 +113,9 @@ def _hub(name: str, config: str | None, split: str) -> Any:
     try:
         return datasets.load_dataset(name, config, split=split, streaming=True)
     except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
-        got = str(error).split("\n")[0][:160]
         fail(
             f"the data set {name!r} could not be opened",
-            got=got,
+            got=first_line(error),
             allowed="a data set on the hub",
             do="check the name and the network",
         )
