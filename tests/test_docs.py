@@ -45,7 +45,7 @@ def test_python_in_documents_runs(code):
     bounds = re.findall(r"−ELBO ([\d.]+) ± ([\d.]+) nats, −log p ([\d.]+)", done.stdout)
     assert bool(bounds) == ("log_prob" in code)
     for mean, error, truth in bounds:  # near the truth
-        assert abs(float(mean) - float(truth)) < 6 * float(error)  # 7 degrees of freedom: 5e-4 each, seed fixed
+        assert abs(float(mean) - float(truth)) < 18 * float(error)  # 7 degrees of freedom: false alarm 4e-7 each
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

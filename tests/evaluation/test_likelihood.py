@@ -95,7 +95,7 @@ def test_scores_are_put_in_their_places():
 
 
 def test_the_oracles_bound_is_its_likelihood():
-    """Within 5 Monte Carlo errors in the mean, and the error bars are plausible."""
+    """Within 5 Monte Carlo errors in the mean (false alarm 6e-7), and the error bars are plausible."""
     found = scores(draws=8, repeats=8)
     figure = per_unit(found, found.tokens)
     assert abs(figure.mean - TRUTH.mean().item() / N) < 5 * figure.monte_carlo
@@ -104,14 +104,14 @@ def test_the_oracles_bound_is_its_likelihood():
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
-    """Monte Carlo intervals of 1.96 errors in 40 repetitions: at least 31 of them (binomial, false alarm 1e-4)."""
+    """Monte Carlo intervals of 1.96 errors in 40 repetitions: at least 28 of them (binomial, false alarm 4e-8)."""
     truth = TRUTH.mean().item() / N
     hits = 0
     for seed in range(40):
         found = scores(draws=2, repeats=8, seed=seed)
         figure = per_unit(found, found.tokens)
         hits += abs(figure.mean - truth) < 1.96 * figure.monte_carlo
-    assert hits >= 31
+    assert hits >= 28
 
 
 def test_cutting_into_batches_changes_nothing():
@@ -120,6 +120,7 @@ def test_cutting_into_batches_changes_nothing():
 
 
 def test_the_default_needs_fewer_calls_than_the_papers():
+    """The means agree within 5 errors (false alarm 6e-7)."""
     ours, paper = scores(wrong, draws=4, repeats=8), scores(wrong, "paper", draws=4, repeats=8)
     assert (paper.error**2).mean() > 4 * (ours.error**2).mean()
     difference = per_unit(ours, ours.tokens).mean - per_unit(paper, paper.tokens).mean
@@ -185,11 +186,12 @@ def test_the_chain_rule_of_the_oracle_is_exact_in_every_order(order):
 
 
 def test_the_mean_over_orders_is_the_bound():
+    """Within 10 errors, the larger one from 12 means: 11 degrees of freedom, false alarm 7e-7."""
     predict = Predictor(wrong, V)
     found = torch.stack([chain_rule(predict, PROCESS, X, Streams(0, COUNT, k)) for k in range(12)])
     bound = scores(wrong, draws=8, repeats=8)
     error = math.hypot((found.mean(1).std() / 12**0.5).item() / N, per_unit(bound, bound.tokens).monte_carlo)
-    assert abs(found.mean().item() / N - per_unit(bound, bound.tokens).mean) < 5 * error
+    assert abs(found.mean().item() / N - per_unit(bound, bound.tokens).mean) < 10 * error
 
 
 def overconfident(x, t, condition=None):
@@ -207,7 +209,10 @@ def test_bounds_by_orders_keep_their_order():
 
 
 def test_both_sides_of_the_likelihood():
-    """The likelihood by all 24 orders of four tokens; bounds from both sides, means over 60 seeds within 4 errors."""
+    """The likelihood by all 24 orders of four tokens; bounds from both sides, 24 means over 60 seeds within 7 errors.
+
+    59 degrees of freedom: false alarm below 1e-6 in all.
+    """
     predict, x = Predictor(overconfident, V), X[:8, :4]
     orders = itertools.permutations(range(4))
     model = mean_likelihood(torch.stack([chain_rule(predict, PROCESS, x, Streams(0, 8), o) for o in orders]))
@@ -215,7 +220,7 @@ def test_both_sides_of_the_likelihood():
     for name, sign in (("lower", 1), ("upper", -1), ("elbo", -1)):
         values = torch.stack([getattr(f, name) for f in found])
         error = values.std(0) / 60**0.5
-        assert (sign * (values.mean(0) - model) < 4 * error + 1e-9).all(), name
+        assert (sign * (values.mean(0) - model) < 7 * error + 1e-9).all(), name
     assert torch.stack([f.elbo - f.upper for f in found]).min() >= -1e-9
     exact = order_bounds(Predictor(LAW.denoiser(PROCESS), V), PROCESS, X[:8], orders=2)
     torch.testing.assert_close(exact.upper, TRUTH[:8])
@@ -296,13 +301,13 @@ def test_surprise_adds_up_to_the_bound():
 def test_the_error_of_a_sum_is_that_of_the_sum():
     """Positions of one draw share its mask: over 200 seeds the sums scatter as their errors predict.
 
-    Both spreads are known to 5 % or better, so a difference of 20 % is 4 of their errors (false alarm 1e-4).
+    Both spreads are known to 5 % or better, so a difference of 25 % is 5 of their errors (false alarm 6e-7).
     """
     predict, estimator = Predictor(wrong, V), estimator_for(PROCESS)
     found = [surprise(predict, X[:1], estimator, draws=2, repeats=8, seed=seed) for seed in range(200)]
     sums = torch.stack([f.nats.sum() for f in found])
     claimed = torch.stack([f.total_error**2 for f in found]).mean().sqrt()
-    assert claimed.item() == pytest.approx(sums.std().item(), rel=0.2)
+    assert claimed.item() == pytest.approx(sums.std().item(), rel=0.25)
     for draws, repeats in ((0, 2), (1, 1)):
         with pytest.raises(ValueError, match=r"(draws|repeats) is too small"):
             surprise(predict, X[:1], estimator, draws=draws, repeats=repeats)

@@ -205,7 +205,7 @@ def expected_loss(config, draws=6000):
 def test_the_law_of_k_and_the_weighting_are_independent():
     """Importance weights leave the bound as it is for every law of k.
 
-    Differences of means over 300 batches are compared at 5 standard errors.
+    Differences of means over 300 batches are compared at 5 standard errors: false alarm 3e-6 for the five of them.
     """
     bound, error = expected_loss(MD4Config())
     for law in ("uniform", "power", "bell"):
@@ -222,7 +222,7 @@ EXPONENTS = ((0, 4.0), (12, 0.6))
 def test_given_exponents_train_on_their_bound():
     """Whatever the law of k and however masks are drawn, weighed by importance: the bound of that process.
 
-    Means over 300 batches are compared at 5 standard errors.
+    Means over 300 batches are compared at 5 standard errors: false alarm 6e-7 for each.
     """
     config = MD4Config(exponents=EXPONENTS)
     method, x_0 = config.build(network()), torch.tensor([[0, 3, 1, 7, 12]])
