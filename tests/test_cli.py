@@ -7,13 +7,8 @@ import sys
 import pytest
 
 from tests import processes
+from tests.commands import run
 from unmask.cli.main import main
-
-UNMASK = [sys.executable, "-m", "unmask"]
-
-
-def run(*arguments, **options):
-    return processes.run([*UNMASK, *arguments], capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 @pytest.fixture

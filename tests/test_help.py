@@ -8,12 +8,12 @@ import pty
 import re
 import select
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import processes
+from tests.commands import UNMASK
 from tests.processes import several
 from tests.small_models import trained
 from unmask.cli.main import COMMANDS, GROUPS, main
@@ -21,7 +21,6 @@ from unmask.data import Plan, prepare
 from unmask.training import OptimizerConfig
 
 ROOT = Path(__file__).parent.parent
-UNMASK = [sys.executable, "-m", "unmask"]
 DOCUMENTS = "\n".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
 RANDOM = {"demo", "data prepare", "sample", "infill", "eval", "compare", "score", "frontier"}
 """Commands that draw something; train and the benches have --seed among the fields of their configuration."""

@@ -10,21 +10,15 @@ import pytest
 import torch
 
 import unmask
+from tests.commands import command
 from tests.small_models import trained
 from unmask.cli.figures import revealed_per_step, smoothed
-from unmask.cli.main import main
 from unmask.cli.plot import symbols
 from unmask.core import Linear, Polynomial, TokenPolynomial
 from unmask.data.vocabulary import Bytes, Characters
 from unmask.run import Run, export, find_model, train
 from unmask.run.history import History, evaluations
 from unmask.sampling import SAMPLERS
-
-
-def command(capsys, *words):
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 @pytest.fixture(scope="module")

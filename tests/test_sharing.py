@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import unmask
 from tests import processes
+from tests.commands import run
 from tests.hub_server import serving
 from tests.processes import several
 from tests.small_models import trained
@@ -22,14 +22,7 @@ from unmask.run import Exported, Run, export, find_model
 from unmask.run.config import METHODS
 from unmask.run.places import shipped
 
-UNMASK = [sys.executable, "-m", "unmask"]
 FILES = ["README.md", "config.json", "data.json", "model.safetensors", "vocabulary.json"]
-
-
-def run(*words, **options):
-    return processes.run(
-        [*UNMASK, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options
-    )
 
 
 def names(folder):

@@ -5,23 +5,17 @@ import json
 import pytest
 import torch
 
+from tests.commands import command
 from tests.core.laws import chi_square, sequence_counts
 from tests.sampling.oracle import SCALAR, TABLE, N, V, law_with_steps, outcomes
 from tests.small_models import trained
 from unmask.baselines import BASELINES, AOARMConfig, SUNDAEConfig
-from unmask.cli.main import main
 from unmask.core import Streams, cosine_grid, uniform_grid
 from unmask.networks import KVCache, TransformerConfig
 from unmask.run import Run, load
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.sampling import CAUSAL, SCORES, Predictor, sample
 from unmask.training import OptimizerConfig
-
-
-def command(capsys, *words):
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 @pytest.mark.parametrize("method", BASELINES)

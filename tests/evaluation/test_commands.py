@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from tests import processes
+from tests.commands import command
 from tests.small_models import trained
 from unmask.cli.evaluate import verdict
-from unmask.cli.main import main
 from unmask.core import Streams
 from unmask.data import Dataset, Plan, prepare
 from unmask.evaluation import Difference, chain_rule
@@ -30,12 +30,6 @@ from unmask.run.orders import order_interval
 from unmask.run.scored import scored
 from unmask.sampling import Predictor
 from unmask.training import OptimizerConfig
-
-
-def command(capsys, *words):
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_eval_says_what_was_measured(letters, capsys):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from unmask.cli.main import main
+from tests.commands import command
 from unmask.evaluation import (
     PROTOCOLS,
     Accuracy,
@@ -86,12 +86,6 @@ def test_unknown_names():
         find_protocol("gpt")
     with pytest.raises(ValueError, match="unknown detokeniser"):
         find_detokeniser("gpt")
-
-
-def command(capsys, *words):
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_zero_shot_from_files(subwords, tmp_path, capsys):

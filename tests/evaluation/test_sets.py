@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from tests.commands import command
 from unmask.cli.evaluation_commands import Detokeniser
 from unmask.cli.main import main
 from unmask.evaluation import DETOKENISERS, SETS, find_detokeniser, find_text
@@ -26,12 +27,6 @@ RECORDS = {
     ),
     "pubmed": ({"article": "a dose of 5 % , twice", "abstract": "x", "section_names": "y"}, "a dose of 5 %, twice"),
 }
-
-
-def command(capsys, *words):
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def of(name, count=40):

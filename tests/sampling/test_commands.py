@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +9,10 @@ import pytest
 import torch
 
 import unmask
-from tests import processes
+from tests.commands import command, run
 from tests.small_models import trained
 from unmask.cli import progress
 from unmask.cli.live import Watch
-from unmask.cli.main import main
 from unmask.data import Plan, prepare
 from unmask.data.vocabulary import Bytes, Subwords
 from unmask.networks import Conditioning
@@ -22,21 +20,6 @@ from unmask.run import Sampling, default_config, train
 from unmask.run.prompt import parse
 from unmask.sampling import MASKED, SAMPLERS, Frame
 from unmask.sampling.samplers import POLYNOMIAL
-
-UNMASK = [sys.executable, "-m", "unmask"]
-
-
-def run(*words, **options):
-    return processes.run(
-        [*UNMASK, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options
-    )
-
-
-def command(capsys, *words):
-    """Run a command in this process, which is faster: exit code, stdout, stderr."""
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_samples_learned_something(letters):
