@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from unmask.cli.main import main as unmask
 from unmask.data import Dataset, Split
-from unmask.evaluation import NGram, Scores, bits, find_checker, frequencies, per_unit, validity
+from unmask.evaluation import NGram, Scores, bits, find_checker, forms, frequencies, per_unit, validity
 from unmask.evaluation.sample_metrics import Samples, frequencies_near, judged, under_ngram, variety
 from unmask.networks import cost
 from unmask.run import Run, Sampling, load
@@ -257,8 +257,8 @@ def measure(name: str, data: str, run: Path, seed: int, steps: int | None, sampl
 def check(data: str, run: Path, seed: int) -> None:
     """Check the validity, uniqueness and novelty of the molecules sampled from a run."""
     record, dataset, checker = Record("other_data/validity", seed), Dataset(data), find_checker("smiles")
-    known = texts_of(dataset.split("train"), dataset.vocabulary)
-    found = validity(read_samples(run / "samples.json"), checker.check, known, checker.form)
+    known = set(forms(texts_of(dataset.split("train"), dataset.vocabulary), checker))
+    found = validity(read_samples(run / "samples.json"), checker, known)
     shares = {"valid": found.valid, "unique": found.unique, "novel": found.novel}
     record.write(**{name: asdict(share) | {"error": share.error} for name, share in shares.items()})
 

@@ -14,7 +14,7 @@ from unmask.core import Streams, cosine_grid, uniform_grid
 from unmask.networks import KVCache, TransformerConfig
 from unmask.run import Run, load
 from unmask.run.evaluate import Evaluation, evaluate
-from unmask.sampling import CAUSAL, SCORES, Predictor, sample
+from unmask.sampling import CAUSAL, SCORES, Guidance, Predictor, sample, trajectory
 from unmask.training import OptimizerConfig
 
 
@@ -93,6 +93,26 @@ def test_seds_samplers_have_the_law_of_their_scores(name, amount):
     x = torch.full((40_000, N), SCALAR.mask_id)
     tokens = sample(predict, SCALAR, x, grid, Streams(0, len(x)), name).tokens
     assert chi_square(sequence_counts(tokens, V), exact) > 1e-6
+
+
+@pytest.mark.parametrize("strength", [1.0, 2.0])
+def test_guidance_leaves_scores_their_speed(strength):
+    """Z is that with the condition: 1 is the condition as trained, and more of it does not reveal any faster.
+
+    Shares of 40,000 samples, within 6 errors: false alarm below 1e-7 in all.
+    """
+    x, grid = torch.full((40_000, N), SCALAR.mask_id), uniform_grid(4)
+    away = Guidance(strength, lambda x, condition, samples: (x.flip(1), condition))  # noqa: ARG005
+
+    def masked(guidance):
+        predict = Predictor(shifted(-0.9), SCALAR.mask_id, family=SCORES, guidance=guidance)
+        return [
+            (f.tokens == SCALAR.mask_id).double().mean().item()
+            for f in trajectory(predict, SCALAR, x, grid, Streams(0, len(x)), "analytic")
+        ]
+
+    for with_it, without in zip(masked(away), masked(None), strict=True):
+        assert abs(with_it - without) < 6 * (2 * 0.25 / len(x) / N) ** 0.5
 
 
 def test_scores_have_no_temperature():

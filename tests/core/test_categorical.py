@@ -127,6 +127,7 @@ def test_top_p_keeps_the_token_that_crosses():
     torch.testing.assert_close(law_of(LOG_P, top_p=0.65), column(0, 4 / 7, 0, 3 / 7))
     torch.testing.assert_close(law_of(LOG_P, top_p=0.75), column(0, 4 / 9, 2 / 9, 3 / 9))  # crosses at 0.9
     torch.testing.assert_close(law_of(LOG_P, top_p=1e-9), column(0, 1, 0, 0))
+    torch.testing.assert_close(law_of(LOG_P, top_p=1e-40), column(0, 1, 0, 0))
     torch.testing.assert_close(law_of(LOG_P, top_p=1.0), column(*P))
     torch.testing.assert_close(law_of([0.0, 0.0], top_p=0.5), column(1, 0))  # the mass is reached exactly
     for equal in range(2, 40):

@@ -73,7 +73,14 @@ def timed(denoiser):
 
 def scalar_cases():
     """(estimator, the enumerated bound it must match)."""
-    for schedule in (Linear(), Cosine(), Polynomial(2.0), Geometric(1e-3, 5.0), Shifted(Linear(), 1e-2)):
+    for schedule in (
+        Linear(),
+        Cosine(),
+        Polynomial(2.0),
+        Polynomial(0.5),
+        Geometric(1e-3, 5.0),
+        Shifted(Linear(), 1e-2),
+    ):
         process = Process(schedule, 3)
         for name, spread in SPREADS.items():
             yield f"continuous {name} {schedule}", ContinuousTime(process, spread), partial(continuous_time, nodes=320)

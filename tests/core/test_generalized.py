@@ -74,6 +74,8 @@ def test_equal_weights_give_md4_exactly(w, dtype):
     md4_steps = nelbo(logits, x_0, as_scalar_draw(draw.t, draw.mask, step_weight)).total
     steps = generalized_steps_nelbo(logits, x_0, as_draw(draw.t, draw.mask, draw.weight, s), equal).total
     torch.testing.assert_close(steps, md4_steps, rtol=1e-13 if dtype == torch.float64 else 1e-6, atol=0)
+    scalar_steps = generalized_steps_nelbo(logits, x_0, as_draw(draw.t, draw.mask, draw.weight, s), scalar).total
+    torch.testing.assert_close(scalar_steps, steps, rtol=1e-13 if dtype == torch.float64 else 1e-6, atol=0)
 
 
 def test_equal_rates_leave_no_remainder_at_all():

@@ -37,6 +37,7 @@ def test_a_bigram_model_finds_the_entropy_of_a_markov_chain():
 def test_unseen_tokens_and_contexts_have_probability():
     model = NGram(np.array([0, 1, 0, 1]), 3, 4)
     assert model.probs(np.array([3, 2, 3, 0])).min() > 0
+    assert NGram(np.array([0, 1]), 3, 4).probs(np.array([0, 1, 2])).min() > 0  # fewer tokens than the order
 
 
 def test_mistakes():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from unmask.evaluation.checkers import balanced_brackets
+from unmask.evaluation.checkers import balanced_brackets, if_valid
 from unmask.evaluation.distances import frechet, kernel_distance, mauve, precision_recall, squared_mmd
 from unmask.evaluation.intervals import student95, wilson
 from unmask.evaluation.resampling import jackknife
@@ -131,7 +131,7 @@ def test_statistics_of_text():
 
 
 def test_validity():
-    found = validity(["()", "()", "[", "([])"], balanced_brackets, known=["()"])
+    found = validity(["()", "()", "[", "([])"], if_valid(balanced_brackets), known={"()"})
     assert (found.valid.value, found.valid.of) == (0.75, 4)
     assert (found.unique.value, found.unique.of) == (pytest.approx(2 / 3), 3)
     assert (found.novel.value, found.novel.of) == (0.5, 2)

@@ -141,6 +141,14 @@ def test_pictures_with_classes_and_guidance(pictures):
         model.sample_tokens(1, guidance=2.0)
 
 
+def test_guidance_by_a_prompt_needs_hidden_tokens(letters, tmp_path):
+    """Other networks were never trained on what "without the prompt" would show them."""
+    for method in ("ar", "multinomial"):
+        run = trained(letters.parent / "data", tmp_path / method, method, steps=1)
+        with pytest.raises(ValueError, match="guidance by a prompt needs another model: got "):
+            unmask.load(run).infill("aA[MASK:4]", guidance=2.0, steps=2)
+
+
 def test_guidance_by_a_prompt(letters):
     """Guidance away from the empty prompt: strength 1 changes nothing, more makes the expected answer more likely."""
     model = unmask.load(letters)

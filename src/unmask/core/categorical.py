@@ -97,6 +97,7 @@ def _keep_top_p(logits: Tensor, top_p: float) -> Tensor:
     probs = ordered.softmax(-1, dtype=torch.float64)
     mass_before = probs.cumsum(-1) - probs
     past_p = mass_before >= top_p - 1e-12  # sums of equal shares may round to slightly below their true value
+    past_p[..., 0] = False
     drop = past_p.scatter(-1, order, past_p)
     return logits.masked_fill(drop, -torch.inf)
 

@@ -31,7 +31,7 @@ from .k_law import KLaw, UniformK
 from .objective import Draw, Nelbo, Positions, assemble, cross_entropy, prior, reconstruction
 from .points import Spread, iid, paired, stratified
 from .process import Process
-from .schedule import Schedule
+from .schedule import Polynomial, Schedule
 from .streams import Streams
 
 
@@ -75,7 +75,10 @@ class Estimator(ABC):
 
 @dataclass(frozen=True)
 class ContinuousTime(Estimator):
-    """The paper's estimator of Eq. (5): t by `spread`, independent masks, weight −α'_t/(1−α_t)."""
+    """The paper's estimator of Eq. (5): t by `spread`, independent masks, weight −α'_t/(1−α_t).
+
+    For α = 1 − t^w with w < 1 the variance would be infinite, so t = u^(2/w) there, with its density in the weight.
+    """
 
     process: Process
     spread: Spread = iid
@@ -84,10 +87,10 @@ class ContinuousTime(Estimator):
         _check_scalar(self.process.schedule)
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        t = spread_over(self.spread, x_0, streams, strata)
-        return independent_masks(
-            self.process, x_0, streams, valid, t=t, weight=-self.process.schedule.loss_weight(t), first=0.0, last=1.0
-        )
+        schedule, power = self.process.schedule, _time_power(self.process.schedule)
+        t = spread_over(self.spread, x_0, streams, strata) ** (1 / power)
+        weight = -schedule.loss_weight(t) * t ** (1 - power) / power
+        return independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=0.0, last=1.0)
 
     def coverage(self) -> float:
         return _alpha_drop(self.process.schedule, 0.0, 1.0)
@@ -340,6 +343,11 @@ def independent_masks(
 def _alpha_drop(schedule: Schedule, first: float, last: float) -> float:
     alpha = schedule.alpha(torch.tensor([first, last], dtype=torch.float64))
     return (alpha[0] - alpha[1]).item()
+
+
+def _time_power(schedule: Schedule) -> float:
+    """p such that t = u^(1/p) gives the weights of independent masks a finite variance: 1 where uniform times do."""
+    return float(schedule.w) / 2 if isinstance(schedule, Polynomial) and float(schedule.w) < 1 else 1.0
 
 
 def _check_scalar(schedule: Schedule) -> None:

@@ -163,7 +163,7 @@ def generalized_steps_losses(logits: Tensor, positions: Positions, draw: Draw, p
 
 def _log_stay(process: Process, s: Tensor, t: Tensor) -> Tensor:
     """log (1−α_s)/(1−α_t), with a finite value where nothing is masked at s, to avoid inf − inf and NaN gradients."""
-    at_end = (process.schedule.mask_prob(s) == 0).flatten(1).all(1)
+    at_end = (process.schedule.mask_prob(s) == 0).reshape(len(s), -1).all(1)
     log_stay = process.schedule.log_stay(torch.where(at_end, t / 2, s), t)
     return torch.where(at_end.view(-1, *[1] * (log_stay.ndim - 1)), -1e4, log_stay)
 

@@ -1,7 +1,7 @@
 """Evaluation: likelihoods with error bars, exact chain rules, and metrics of samples."""
 
 from .chain import ORDERS, Interval, chain_rule, in_groups, order_bounds
-from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, solved_sudoku
+from .checkers import CHECKERS, Checker, balanced_brackets, find_checker, forms, if_valid, solved_sudoku
 from .choices import Accuracy, Answered, Question, accuracy, answer, read_questions
 from .codec import Coder, Reader, Writer, passed, random_ranks
 from .distances import Mauve, frechet, kernel_distance, mauve, precision_recall, squared_mmd
@@ -71,8 +71,10 @@ __all__ = [
     "find_detokeniser",
     "find_protocol",
     "find_text",
+    "forms",
     "frechet",
     "frequencies",
+    "if_valid",
     "in_groups",
     "jackknife",
     "kernel_distance",

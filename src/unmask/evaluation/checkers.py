@@ -1,22 +1,21 @@
 """Checkers for samples that are valid or not."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 from ..mistakes import extra, fail
 
+Checker = Callable[[str], str | None]
+"""The canonical form of a valid sample, by which two samples are the same; None for an invalid one."""
 
-@dataclass(frozen=True)
-class Checker:
-    """Tells whether a sample is valid, and when two samples are the same."""
 
-    check: Callable[[str], bool]
-    form: Callable[[str], str] = str
-    """Canonical form of a valid sample: two with one form are the same. Default: the sample itself."""
+def forms(texts: Iterable[str], checker: Checker) -> list[str]:
+    """The forms of the valid ones."""
+    return [form for form in map(checker, texts) if form is not None]
 
-    def __call__(self, text: str) -> bool:
-        """Whether a sample is valid."""
-        return self.check(text)
+
+def if_valid(check: Callable[[str], bool]) -> Checker:
+    """The checker for samples that have only one form."""
+    return lambda text: text if check(text) else None
 
 
 def balanced_brackets(text: str) -> bool:
@@ -45,12 +44,17 @@ def _smiles() -> Checker:
     """Whether RDKit parses the text as a molecule; a molecule has many SMILES, of which one is canonical."""
     chem = extra("rdkit.Chem", "molecules", "checking molecules")
     extra("rdkit.RDLogger", "molecules", "checking molecules").DisableLog("rdApp.*")
-    return Checker(lambda text: bool(text) and chem.MolFromSmiles(text) is not None, chem.CanonSmiles)
+
+    def canonical(text: str) -> str | None:
+        molecule = chem.MolFromSmiles(text) if text else None
+        return None if molecule is None else str(chem.MolToSmiles(molecule))
+
+    return canonical
 
 
 CHECKERS: dict[str, Callable[[], Checker]] = {
-    "brackets": lambda: Checker(balanced_brackets),
-    "sudoku": lambda: Checker(solved_sudoku),
+    "brackets": lambda: if_valid(balanced_brackets),
+    "sudoku": lambda: if_valid(solved_sudoku),
     "smiles": _smiles,
 }
 

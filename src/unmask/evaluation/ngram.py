@@ -25,6 +25,8 @@ class _Counts:
 
     def __getitem__(self, keys: NDArray[np.int64]) -> Floats:
         """Counts of keys, 0 for unseen ones."""
+        if not len(self.keys):
+            return np.zeros(keys.shape)
         place = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.counts[place], 0).astype(np.float64)
 

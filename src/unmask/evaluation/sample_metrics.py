@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .checkers import Checker
+from .checkers import Checker, forms
 from .distances import Features, frechet_from, kernel_distance, mauve, precision_recall_from
 from .features import Extractor
 from .intervals import Z95, student95, wilson
@@ -183,11 +183,11 @@ def _features(extractor: Extractor, samples: Samples) -> Features:
 
 
 def checked_by(checker: Checker, known: Iterable[str]) -> SampleMetric:
-    """Shares of valid samples, of distinct ones among these, and of new ones among those."""
-    seen = set(known)
+    """Shares of valid samples, of distinct ones among these, and of those that are not among `known` texts."""
+    seen = set(forms(known, checker))
 
     def shares(samples: Samples) -> dict[str, Value]:
-        found = validity(samples.texts, checker.check, seen, checker.form)
+        found = validity(samples.texts, checker, seen)
         named = {"valid": found.valid, "unique": found.unique, "novel": found.novel}
         return {name: Value(share.value, *share.interval) for name, share in named.items()}
 

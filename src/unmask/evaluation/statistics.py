@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mistakes import require
+from .checkers import Checker, forms
 from .intervals import wilson
 
 
@@ -92,14 +93,12 @@ class Validity:
     """Those among the distinct ones that are not in the training data."""
 
 
-def validity(
-    samples: Sequence[str], check: Callable[[str], bool], known: Iterable[str] = (), form: Callable[[str], str] = str
-) -> Validity:
-    """Check samples with `check`; `known`: the training data, `form`: equal for samples that count as the same."""
+def validity(samples: Sequence[str], checker: Checker, known: Set[str] = frozenset()) -> Validity:
+    """Check samples; `known`: the forms of the training data, by the same checker."""
     require(bool(samples), "there are no samples", got="none", allowed="at least one", do="sample first")
-    good = [form(sample) for sample in samples if check(sample)]
+    good = forms(samples, checker)
     different = set(good)
-    new = different - set(known)
+    new = different - known
     return Validity(
         _share(len(good), len(samples)), _share(len(different), len(good)), _share(len(new), len(different))
     )

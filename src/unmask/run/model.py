@@ -19,7 +19,7 @@ from ..evaluation import Sequences, score
 from ..evaluation.likelihood import DEFAULT, Fit, Taken
 from ..mistakes import require
 from ..networks import Halves, Network, Replayed
-from ..sampling import Frame, Guidance, Predictor, Sampled, blank, ended, trajectory
+from ..sampling import MASKED, SCORES, Frame, Guidance, Predictor, Sampled, blank, ended, trajectory
 from ..sampling.frame import together
 from ..training import Method, nelbo_in_chunks
 from .folder import Facts, ModelFolder
@@ -83,10 +83,11 @@ class Model:
         return [self.vocabulary.decode(row) for row in filled]
 
     def log_likelihood(
-        self, given: Sequence[str], *, draws: int = 16, repeats: int = 4, seed: int = 0
+        self, given: str | Sequence[str], *, draws: int = 16, repeats: int = 4, seed: int = 0
     ) -> list[tuple[float, float]]:
         """A lower bound on log p of each text in nats, and its standard error; each text at its own length."""
-        rows = [torch.from_numpy(self.vocabulary.encode(text).astype(np.int64)) for text in given]
+        many = [given] if isinstance(given, str) else given
+        rows = [torch.from_numpy(self.vocabulary.encode(text).astype(np.int64)) for text in many]
         estimator = self.estimator()
         found: dict[int, tuple[float, float]] = {}
         for index in together(rows, max(1, 64 // draws)):
@@ -227,7 +228,7 @@ class Model:
         return kept
 
     def prompt(self, text: str) -> Tensor:
-        """The tokens of a text with its gaps masked; rows are padded with what follows their end."""
+        """The tokens of a text with its gaps masked, and what follows them (`whole_row`) in models of rows."""
         flat, do = len(self.facts.shape) == 1, "pass --image and --mask"
         require(flat, "this model generates images", got="a text", allowed="an image with a masked part", do=do)
         found: Prompt = parse(text, self.vocabulary)
@@ -242,8 +243,12 @@ class Model:
             allowed=f"at most {longest}",
             do="shorten it",
         )
-        fill = torch.full((longest - len(row),), self.vocabulary.fill_id)
-        return torch.cat([row, fill])
+        return self.whole_row(row)
+
+    def whole_row(self, row: Tensor) -> Tensor:
+        """A row with what follows it: its end or, if all rows have the same length, more to be drawn."""
+        rest = self.process.mask_id if self._end is None else self._end
+        return F.pad(row, (0, self.facts.shape[0] - len(row)), value=rest)
 
     def whole_rows(self, x_0: Tensor) -> tuple[Tensor, Tensor | None]:
         """Texts [B, n] in the shape the network expects, and which tokens belong to them: short rows are padded."""
@@ -315,6 +320,9 @@ class Model:
         if labelled:
             none = torch.full((len(x),), classes, device=self.device)
             return Guidance(sampling.guidance, lambda x, _, samples: (x, none[samples]), sampling.rising)
+        family, allowed = self.method.family, f"{MASKED.name}, whose network knows hidden tokens"
+        known = family in (MASKED, SCORES)
+        require(known, "guidance by a prompt needs another model", got=family.name, allowed=allowed, do="name a class")
         given = self._given(x)
         require(
             self.rows or x.shape[1] <= self.facts.shape[0],

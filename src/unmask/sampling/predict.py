@@ -22,7 +22,8 @@ Without = Callable[[Tensor, Any, Tensor], tuple[Tensor, Any]]
 class Guidance:
     """log μ ∝ g·log μ_with + (1−g)·log μ_without: g = 1 is the condition as trained, larger g strengthens it.
 
-    This form sums to one, so the schedule still sets the speed of unmasking.
+    The product is normalised, so the schedule still sets the speed of unmasking; for scores (SEDD), whose sum has a
+    meaning, the sum is that with the condition.
     """
 
     strength: float
@@ -37,11 +38,15 @@ class Guidance:
 
 
 def guided(with_it: Tensor, without: Tensor, strength: Tensor) -> Tensor:
-    """Combine logits [M, V] with strengths g [M]; tokens that are impossible with the condition stay impossible."""
+    """Combine logits [M, V] with strengths g [M]; tokens that are impossible with the condition stay impossible.
+
+    Σ_v e^{logit_v} remains that of `with_it`.
+    """
     log_with, log_without = (x.log_softmax(-1, dtype=softmax_dtype(x)) for x in (with_it, without))
     g = strength[:, None].to(log_with.dtype)
     mixed = g * log_with + (1 - g) * log_without.clamp(min=-1e4)
-    return torch.where(log_with > -torch.inf, mixed, -torch.inf)
+    mixed = torch.where(log_with > -torch.inf, mixed, -torch.inf)
+    return mixed.log_softmax(-1) + with_it.to(mixed.dtype).logsumexp(-1, keepdim=True)
 
 
 _LOGITS = 1 << 27

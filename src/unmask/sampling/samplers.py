@@ -28,7 +28,9 @@ class Schedules:
 
 ANY = Schedules("any", lambda _: True)
 SCALAR = Schedules("one schedule for all tokens", lambda schedule: not schedule.per_token)
-POLYNOMIAL = Schedules("polynomial, or an exponent for each token", lambda schedule: isinstance(schedule, (Polynomial, TokenPolynomial)))
+POLYNOMIAL = Schedules(
+    "polynomial, or an exponent for each token", lambda schedule: isinstance(schedule, (Polynomial, TokenPolynomial))
+)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class Served:
         self.known(int(np.where(gap, 0, tokens).max()))
         row = torch.from_numpy(np.where(gap, model.process.mask_id, tokens))
         if model.rows and len(shape) == 1:
-            row = torch.cat([row, torch.full((shape[0] - len(row),), model.vocabulary.fill_id)])
+            row = model.whole_row(row)
         row = row.view(shape) if len(shape) > 1 else row
         return row.expand(count, *row.shape).clone()
 

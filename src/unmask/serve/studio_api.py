@@ -114,16 +114,16 @@ async def _events(body: TrajectoryBody, served: Served) -> AsyncGenerator[str]:
     x, seed = served.rows(tokens, gap, body.n), seed_of(body)
     sampling = body.sampling(seed, int(gap.sum()), body.label)
     async with aclosing(served.engine.frames(x, sampling)) as frames:
-        before = x.flatten(1)
+        before = x.flatten(1)[:, : len(tokens)]
         async for frame in frames:
-            now = frame.tokens.cpu().flatten(1)
+            now = frame.tokens.cpu().flatten(1)[:, : len(tokens)]
             if frame.step == 0:
                 yield _event("start", {"seed": seed, "samples": body.n, "masked": int(gap.sum())})
             elif bool((now != before).any()):
                 yield _event("step", _step(served, frame, before, now))
             before = now
         calls = frame.calls / body.n
-        yield _event("end", {"tokens": before[:, : len(tokens)].tolist(), "calls": calls, "seed": seed})
+        yield _event("end", {"tokens": before.tolist(), "calls": calls, "seed": seed})
 
 
 def _step(served: Served, frame: Frame, before: Tensor, now: Tensor) -> dict[str, Any]:
