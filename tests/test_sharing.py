@@ -264,6 +264,14 @@ def _link(name):
     return link
 
 
+def _pipe(name):
+    def pipe(folder):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return pipe
+
+
 def _first(tensors):
     return next(iter(tensors))
 
@@ -304,8 +312,13 @@ DAMAGE = {
     "facts: no shape": (_changed("data.json", shape=[]), "the shape of a row is wrong"),
     "facts: words": (_changed("data.json", shape=["many"]), "the shape of a row is wrong"),
     "facts: too large": (_changed("data.json", shape=[1 << 40]), "the shape of a row is wrong"),
+    "facts: a length that no row has": (_changed("data.json", length_counts=[0, 0]), "the shape of a row is wrong"),
+    "facts: endless lengths": (_changed("data.json", length_counts=[10**300]), "the shape of a row is wrong"),
+    "facts: many axes": (_changed("data.json", shape=[1] * 99), "the shape of a row is wrong"),
+    "facts: a pipe": (_pipe("data.json"), "is incomplete: got no data.json"),
+    "weights: a pipe": (_pipe("model.safetensors"), "is incomplete: got no model.safetensors"),
     "facts: unknown": (_changed("data.json", more=[1]), "data.json is damaged"),
-    "facts missing": (lambda f: (f / "data.json").unlink(), "data.json cannot be used: got no such file"),
+    "facts missing": (lambda f: (f / "data.json").unlink(), "is incomplete: got no data.json"),
     **{f"a link: {name}": (_link(name), "leads outside its folder") for name in FILES if name != "README.md"},
 }
 
@@ -318,6 +331,30 @@ def test_a_damaged_or_hostile_model_is_one_line(copy, capsys, damage):
     stderr = capsys.readouterr().err
     assert said in stderr
     assert stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_link_is_never_pushed(copy, tmp_path, capsys, name):
+    """What it leads to might be anyone's: nothing of it appears in the target."""
+    _link(name)(copy)
+    assert main(["push", str(copy), f"file:{tmp_path}/pushed"]) == 2
+    assert f"{name} leads outside its folder" in capsys.readouterr().err
+    assert not (tmp_path / "pushed").exists()
+
+
+def test_files_of_ones_own_are_not_replaced(model, tmp_path, capsys):
+    """A folder is an export if it holds all of one; names alone, such as README.md, do not make it one."""
+    for number, own in enumerate((["README.md"], ["README.md", "config.json"], ["model.safetensors", "config.json"])):
+        folder = tmp_path / f"own-{number}"
+        folder.mkdir()
+        for name in own:
+            (folder / name).write_text("precious")
+        for words in (["export", str(model), str(folder)], ["push", str(model), f"file:{folder}"]):
+            assert main(words) == 2
+            assert "holds other files" in capsys.readouterr().err
+        assert {path.read_text() for path in folder.iterdir()} == {"precious"}
+    (Path(shutil.copytree(model, tmp_path / "bare")) / "README.md").unlink()
+    assert main(["export", str(model), str(tmp_path / "bare")]) == 0
 
 
 def test_a_damaged_run_is_one_line(letters, tmp_path, capsys):

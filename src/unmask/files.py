@@ -154,13 +154,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_folder(folder: Path, files: Sequence[str]) -> Iterator[Path]:
+def atomic_folder(folder: Path, files: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Path]:
     """Write a folder so that it appears under its name only when it is complete; the block gets a temporary folder.
 
-    An existing folder is replaced if it is empty or holds only some of these files, and kept otherwise. Several writers
+    An existing folder is replaced if it is empty or was written so (`check_replaceable`). Several writers
     may be active at once: the last one to finish wins.
     """
-    check_replaceable(folder, files)
+    check_replaceable(folder, files, optional)
     target = folder.resolve()
     partial = _partial(target)
     old = partial.with_suffix(".old")  # a name that is not taken for an unfinished folder
@@ -192,15 +192,17 @@ def _moved(folder: Path, target: Path) -> bool:
     return True
 
 
-def check_replaceable(folder: Path, files: Sequence[str]) -> None:
-    """Fail if a folder could not be written, or holds anything but these files."""
+def check_replaceable(folder: Path, files: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Fail if a folder could not be written, or would be lost: it is empty, or holds these files and no others."""
     _check_no_file(folder)
     _check_way(folder, folder.resolve().parents)  # a new folder replaces it
-    others = []
+    there: set[str] = set()
     with suppress(FileNotFoundError):
-        others = sorted(path.name for path in folder.iterdir() if path.name not in files)
+        there = {path.name for path in folder.iterdir()}
+    others = there - set(files) or (there if set(files) - there - set(optional) else set())
     if others:
-        fail(f"{folder} holds other files", got=", ".join(others[:3]), allowed="a new folder", do="choose another")
+        got = ", ".join(sorted(others)[:3])
+        fail(f"{folder} holds other files", got=got, allowed="a new folder", do="choose another")
 
 
 def write_json(path: Path, document: Any) -> Any:

@@ -45,5 +45,5 @@ def run_push(wanted: "Push") -> int:
 def _exported(source: ModelFolder, folder: Path, wanted: "Push", name: str) -> ModelFolder:
     asked = wanted.best or wanted.raw or wanted.dtype != "fp32"
     if isinstance(source, Exported) and not asked:
-        return source
+        return source.copied(folder)
     return export(source, folder, average=not wanted.raw, best=wanted.best, dtype=wanted.dtype, name=name)

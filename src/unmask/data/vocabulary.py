@@ -223,6 +223,8 @@ class Subwords(Vocabulary):
                 allowed="the text of a tokenizer.json",
                 do="check the file",
             )
+        self._tokenizer.no_truncation()  # a file may ask for either, which would lose or add tokens
+        self._tokenizer.no_padding()
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)
         self.eos_id = next((i for i in found if i is not None), None)

@@ -14,9 +14,8 @@ from ..files import atomic_folder, atomic_write, check_replaceable, write_json
 from ..mistakes import fail, first_line
 from .card import card
 from .describe import Description
-from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported, ModelFolder, Run
+from .folder import CARD, CONFIG, FACTS, FILES, VOCABULARY, WEIGHTS, Exported, ModelFolder, Run
 from .history import History, evaluations
-from .hub import FILES
 from .model import loaded
 from .weights import ABOUT
 
@@ -30,7 +29,7 @@ def export(
     """Write a model to a folder of its own, replacing an existing export. `name`: the model's name in its card."""
     if dtype not in DTYPES:
         fail("unknown dtype", got=dtype, allowed=", ".join(DTYPES), do="choose one of them")
-    check_replaceable(out, FILES)
+    check_replaceable(out, FILES, optional=[CARD])
     if isinstance(source, Run):  # the same checkpoint from here on, verified once
         source = replace(source, at=source.chosen(best).name)
     model = loaded(source, average=average, device="cpu")
@@ -40,7 +39,7 @@ def export(
         key: (x.to(DTYPES[dtype]) if x.is_floating_point() else x).contiguous()
         for key, x in model.method.state_dict().items()
     }
-    with atomic_folder(out, FILES) as partial:
+    with atomic_folder(out, FILES, optional=[CARD]) as partial:
         write_json(partial / CONFIG, to_json(replace(source.config, data=found.data, start=None)))
         write_json(partial / VOCABULARY, model.vocabulary.to_json())
         write_json(partial / FACTS, asdict(model.facts))

@@ -17,6 +17,7 @@ README.md            its model card
 
 import json
 import math
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -41,6 +42,10 @@ from .weights import Tensors
 CONFIG, VOCABULARY, FACTS, METRICS = "config.json", "vocabulary.json", "data.json", "metrics.jsonl"
 SAMPLES, CHECKPOINTS, EVALS = "samples", "checkpoints", "evals"
 WEIGHTS, CARD = "model.safetensors", "README.md"
+FILES = (CONFIG, VOCABULARY, FACTS, WEIGHTS, CARD)
+"""All files of an exported model; the card may be missing."""
+MOST_AXES = 8
+"""Most axes of a row."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,10 @@ class Facts:
     def __post_init__(self) -> None:
         kinds = all(type(n) is int for n in (*self.shape, *self.length_counts))
         kinds = kinds and all(type(name) is str for name in (*self.label_names, *self.content))
-        good = kinds and bool(self.shape) and min(self.shape) >= 1 and min(self.length_counts, default=0) >= 0
+        good = kinds and 1 <= len(self.shape) <= MOST_AXES and min(self.shape) >= 1
         good = good and math.prod(self.shape) <= MOST_TOKENS  # what an untrusted file asks for must fit in memory
+        counts = self.length_counts
+        good = good and (not counts or (min(counts) >= 0 and 1 <= sum(counts) < 2**53))
         allowed = f"lengths >= 1, at most {MOST_TOKENS:,} tokens"
         require(good, "the shape of a row is wrong", got=self.shape, allowed=allowed, do="get the file again")
 
@@ -289,13 +296,21 @@ class Exported(ModelFolder):
         require(average and not best, "an exported model has one set of weights", got=what, allowed=allowed, do=do)
         return weights.read(self._file(WEIGHTS))
 
+    def copied(self, folder: Path) -> "Exported":
+        """A copy of its files in a new folder; none of them leads outside this one."""
+        folder.mkdir()
+        for name in FILES:
+            if name != CARD or (self.folder / CARD).exists():
+                shutil.copyfile(self._file(name), folder / name)
+        return Exported(folder, folder)
+
     def about(self) -> dict[str, str]:
         """What the export recorded beside the weights."""
         return weights.about(self._file(WEIGHTS))
 
     def _file(self, name: str) -> Path:
         """The path of a file in the folder, which must not lead outside."""
-        path = self.folder / name
+        path = super()._file(name)
         inside = path.resolve().is_relative_to(self.root.resolve())
         require(inside, f"{path} leads outside its folder", got="a link", allowed="a file", do="get the model again")
         return path

@@ -10,11 +10,9 @@ from typing import Any, Protocol
 
 from ..files import atomic_folder, check_replaceable
 from ..mistakes import extra, fail, first_line
-from .folder import CARD, CONFIG, FACTS, VOCABULARY, WEIGHTS, Exported
+from .folder import CARD, FILES, Exported
 
 PREFIX, LOCAL = "hub:", "file:"
-FILES = (CONFIG, VOCABULARY, FACTS, WEIGHTS, CARD)
-"""All files of an exported model."""
 
 
 class Place(Protocol):
@@ -44,12 +42,12 @@ class FolderPlace:
     def check(self, *, private: bool) -> None:
         if private:
             fail("a folder has no visibility", got="--private", allowed="a hub repository", do="leave it out")
-        check_replaceable(self.path, FILES)
+        check_replaceable(self.path, FILES, optional=[CARD])
 
     def push(self, folder: Path, *, private: bool, message: str) -> str:
         del message  # a folder has no history
         self.check(private=private)
-        with atomic_folder(self.path, FILES) as partial:
+        with atomic_folder(self.path, FILES, optional=[CARD]) as partial:
             for name in FILES:
                 if (folder / name).exists():
                     shutil.copyfile(folder / name, partial / name)

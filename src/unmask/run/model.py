@@ -206,10 +206,11 @@ class Model:
             )
             shape = (length,)
         streams = Streams(seed, count, device=self.device)
-        lengths = self._lengths(least, most)
-        return blank(shape, self.process.mask_id, streams, lengths, self.vocabulary.fill_id)
+        counts = self._length_counts(least, most)
+        return blank(shape, self.process.mask_id, streams, counts, self.vocabulary.fill_id)
 
-    def _lengths(self, least: int | None, most: int | None) -> Tensor | None:
+    def _length_counts(self, least: int | None, most: int | None) -> Tensor | None:
+        """How many training rows have 0, 1, 2, … tokens; none outside the range that is asked for."""
         counts = torch.tensor(self.facts.length_counts)
         if not len(counts):
             require(
@@ -221,10 +222,11 @@ class Model:
             )
             return None
         low, high = least or 0, len(counts) - 1 if most is None else most
-        lengths = torch.arange(len(counts)).repeat_interleave(counts)
-        kept = lengths[(lengths >= low) & (lengths <= high)]
-        known = f"{int(lengths.min())}..{int(lengths.max())}"
-        require(len(kept) > 0, "no row has such a length", got=f"{low}..{high}", allowed=known, do="widen the range")
+        lengths = torch.arange(len(counts))
+        kept = counts.masked_fill((lengths < low) | (lengths > high), 0)
+        known = lengths[counts > 0]
+        got, allowed = f"{low}..{high}", f"{int(known[0])}..{int(known[-1])}"
+        require(bool(kept.any()), "no row has such a length", got=got, allowed=allowed, do="widen the range")
         return kept
 
     def prompt(self, text: str) -> Tensor:

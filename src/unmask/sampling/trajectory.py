@@ -116,16 +116,17 @@ def sample(
 
 
 def blank(
-    shape: tuple[int, ...], mask_id: int, streams: Streams, lengths: Tensor | None = None, fill: int = 0
+    shape: tuple[int, ...], mask_id: int, streams: Streams, counts: Tensor | None = None, fill: int = 0
 ) -> Tensor:
     """Rows [B, *shape] that are entirely masked.
 
-    If the rows of the data differ in length, a model has learned p(row | length): then `lengths` holds the lengths in
-    the data, each row draws one of them, and the positions beyond it hold `fill`, as in training.
+    If the rows of the data differ in length, a model has learned p(row | length): then `counts` tells how many rows of
+    the data have 0, 1, 2, … tokens, each row draws a length, and the positions beyond it hold `fill`, as in training.
     """
     x = torch.full((len(streams), *shape), mask_id, device=streams.device)
-    if lengths is None:
+    if counts is None:
         return x
-    drawn = (streams.fork("lengths").uniform() * len(lengths)).long()
-    ends = lengths.to(x.device)[drawn]
+    up_to = counts.to(x.device).cumsum(0)
+    drawn = (streams.fork("lengths").uniform() * up_to[-1]).long()
+    ends = torch.searchsorted(up_to, drawn, right=True)
     return x.masked_fill(torch.arange(shape[0], device=x.device) >= ends[:, None], fill)

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -94,14 +95,19 @@ def from_environment() -> World:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """Initialise communication between the ranks for the duration of the block."""
+    """Initialise communication between the ranks for the duration of the block.
+
+    After a restart by torchrun the store still holds the addresses of the ranks before: every attempt has its own part.
+    """
     world = from_environment()
     if world.size == 1:
         yield world
         return
     if on_gpu(device):
         torch.cuda.set_device(world.local)
-    dist.init_process_group("nccl" if on_gpu(device) else "gloo")
+    store, rank, size = next(rendezvous("env://"))
+    own = PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    dist.init_process_group("nccl" if on_gpu(device) else "gloo", store=own, rank=rank, world_size=size)
     try:
         yield world
     finally:

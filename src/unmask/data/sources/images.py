@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mistakes import extra, fail, require
+from ...mistakes import extra, fail, first_line, require
 from .. import files
 from .arrays import Stored, arrays
 from .source import SPLITS, Part, Piece, Source
@@ -53,8 +53,12 @@ def read_picture(path: Path, grey: bool) -> Any:
     except image.UnidentifiedImageError:
         got = "another kind of file"
         fail(f"{path} is not a readable image", got=got, allowed="an image file", do="remove or replace it")
-    except (OSError, ValueError) as error:
-        fail(f"{path} is not a readable image", got=error, allowed="an image file", do="remove or replace it")
+    except FileNotFoundError:
+        fail(f"{path} is not a readable image", got="no such file", allowed="an image file", do="check the path")
+    except (OSError, ValueError, image.DecompressionBombError) as error:
+        fail(
+            f"{path} is not a readable image", got=first_line(error), allowed="an image file", do="remove or replace it"
+        )
     good, do = mode[0] not in "IF", "scale it to 0..255 first: larger values would be clipped"
     require(good, f"{path} has more than 256 levels", got=f"mode {mode}", allowed="8 bits per channel", do=do)
     return picture
