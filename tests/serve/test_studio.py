@@ -309,6 +309,41 @@ def test_numbers_that_cannot_be_sent_as_they_are_are_refused(watched):
     expect(error).to_be_hidden()
 
 
+def test_a_failed_run_takes_back_itself_and_nothing_else(watched):
+    """What was done while it ran stays, and so does its undo; a stream that breaks off is a failure, too."""
+    watched.refusals = True
+    tab, error = watched.open(model="letters"), watched.page.locator("#error")
+    write(tab)
+    board(tab, 0, 2)
+    run(tab)
+    before, waiting = texts(tab.locator(".results")), []
+    watched.page.route("**/api/trajectory", lambda route: waiting.append(route))
+    tab.locator(".go .primary").click()
+    expect(tab.locator(".go .primary")).to_contain_text("Stop")
+    tab.get_by_role("button", name="Mask all").click()
+    expect(tab.locator(".told")).to_contain_text("16 of 16 tokens masked")
+    waiting.pop().fulfill(status=429, json={"error": {"message": "too many requests are waiting"}})
+    expect(error).to_contain_text("too many requests are waiting")
+    assert texts(tab.locator(".results")) == before
+    tab.get_by_role("button", name="Undo").click()
+    expect(tab.locator(".told")).to_contain_text("2 of 16 tokens masked")
+    tab.locator(".go .primary").click()
+    expect(tab.locator(".go .primary")).to_contain_text("Stop")
+    start = 'event: start\ndata: {"seed": 1, "samples": 2, "masked": 2}\n\n'
+    waiting.pop().fulfill(status=200, body=start, content_type="text/event-stream")
+    expect(error).to_contain_text("the connection to the server was lost before the end")
+    assert texts(tab.locator(".results")) == before
+
+
+def test_more_tokens_than_the_server_takes_are_refused(watched):
+    tab = watched.open(model="letters")
+    write(tab)
+    tab.get_by_label("Number of tokens").fill("10000000000")
+    tab.get_by_role("button", name="Append").click()
+    expect(watched.page.locator("#error")).to_contain_text("too many tokens: got 10000000000, allowed: at most ")
+    expect(tab.locator(".told")).to_contain_text("of 16 tokens masked")
+
+
 def test_a_drawing_that_cannot_be_sent_says_so(watched):
     tab = watched.open("draw")
     tab.get_by_label("Seed", exact=True).fill("9007199254740993")

@@ -180,7 +180,9 @@ export class Board {
   }
 
   append(number, remember = true) {
+    const left = this.how.model().limits.tokens - this.places.length;
     if (!(number >= 1)) return fail(new Refused("append at least one token"));
+    if (number > left) return fail(new Refused(`too many tokens: got ${number}, allowed: at most ${left} more; append fewer`));
     if (remember) this.how.remember();
     this.places = [...this.places, ...Array.from({ length: Math.floor(number) }, () => ({ id: null, text: null, masked: true, appended: true }))];
     this.draw();

@@ -213,11 +213,11 @@ export class Draw {
     const base = Array.from(this.values, (value) => ({ id: value === MASKED ? null : value, text: null }));
     const body = { ...this.settings.body(), tokens: base.map((place) => place.id), n: this.settings.n };
     const trajectory = new Trajectory(this.served, base, body.n, body);
-    this.remember();
+    const before = this.remember();
     this.put([...this.shelf.cards.filter((card) => card.pinned), ...cardsOf(trajectory)]);
     this.player.load(trajectory, true);
     const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
-    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack();
+    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack(before);
     else if (!done && this.player.trajectory === trajectory) this.player.finish();
   }
 
@@ -264,12 +264,12 @@ export class Draw {
   // ---------------------------------------------------------------------------------------------- undo
 
   remember() {
-    this.past.keep({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
+    return this.past.keep({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
   }
 
   /** Undo a run that produced nothing: remove its cards and restore the previous ones. */
-  takeBack() {
-    const before = this.past.take();
+  takeBack(before) {
+    this.past.drop(before); // what was done since stays, and can be undone
     this.player.load(before.trajectory, false);
     this.put(before.cards);
   }

@@ -136,6 +136,7 @@ async function start() {
     event.preventDefault();
     fail(event.reason);
   });
+  addEventListener("error", (event) => fail(event.error ?? event));
   addEventListener("scroll", hideBubble, { passive: true });
   fill("explain", new Explain());
   addTabs();

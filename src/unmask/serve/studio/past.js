@@ -15,6 +15,15 @@ export class Past {
     this.states.push(state);
     if (this.states.length > MOST) this.states.shift();
     this.button.disabled = false;
+    return state;
+  }
+
+  /** Remove a state as if what followed it had never been: later ones show what it showed. */
+  drop(state) {
+    const { cards, trajectory } = state, at = this.states.indexOf(state);
+    this.states.slice(at).forEach((later) => Object.assign(later, { cards, trajectory }));
+    this.states.splice(at, 1);
+    this.button.disabled = this.states.length === 0;
   }
 
   /** Remove and return the last state; undefined if there is none. */

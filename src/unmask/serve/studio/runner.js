@@ -1,6 +1,6 @@
 /** Runs one request at a time: streams it into a trajectory and can be cancelled. */
 
-import { events } from "./api.js";
+import { events, Refused } from "./api.js";
 import { button, count, make } from "./dom.js";
 import { clearError, fail, say } from "./page.js";
 
@@ -43,6 +43,7 @@ export class Runner {
         if (name === "step") this.progress(document.step / trajectory.expected, `step ${document.step}`);
         grown();
       }
+      if (!trajectory.ended) throw new Refused("the connection to the server was lost before the end");
       this.ended(trajectory);
       return true;
     } catch (error) {

@@ -88,9 +88,9 @@ export class Write {
     const base = this.board.masked();
     const body = { ...this.settings.body(), tokens: idsOf(base), n: this.settings.n };
     const trajectory = new Trajectory(this.served, base, body.n, body);
-    this.remember();
+    const before = this.remember();
     this.put([...this.shelf.cards.filter((card) => card.pinned), ...cardsOf(trajectory)]);
-    await this.play(trajectory, body);
+    await this.play(trajectory, body, before);
   }
 
   /** Fill only the marked tokens of a card; everything else stays. */
@@ -99,16 +99,17 @@ export class Write {
     const body = { ...this.settings.body(), model: card.trajectory.model.id, tokens: idsOf(base), n: 1 };
     const trajectory = new Trajectory(card.trajectory.model, base, 1, body);
     this.replace(card, { marks: new Set() });
-    this.remember(); // without the marks, so that undoing shows the tokens again
+    const before = this.remember(); // without the marks, so that undoing shows the tokens again
     this.replace(card, { trajectory, sample: 0 });
-    await this.play(trajectory, body);
+    await this.play(trajectory, body, before);
   }
 
-  async play(trajectory, body) {
+  /** `before`: the state to return to if nothing comes of it. */
+  async play(trajectory, body, before) {
     this.player.load(trajectory, true);
     const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
     if (done) await this.mend(trajectory);
-    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack();
+    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack(before);
     else if (!done && this.player.trajectory === trajectory) this.player.finish();
   }
 
@@ -240,12 +241,12 @@ export class Write {
   // ----------------------------------------------------------------------------------------------- undo
 
   remember() {
-    this.past.keep({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
+    return this.past.keep({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
   }
 
   /** Undo a run that produced nothing: remove its cards and restore the previous ones. */
-  takeBack() {
-    const before = this.past.take();
+  takeBack(before) {
+    this.past.drop(before); // what was done since stays, and can be undone
     this.player.load(before.trajectory, false);
     this.put(before.cards);
   }
