@@ -58,6 +58,7 @@ ALIASES = {
     "ESTIMATORS",
     "PROTOCOLS",
     "LAWS",
+    "Checker",
     "ORDERS",
     "MethodConfig",
     "NetworkConfig",

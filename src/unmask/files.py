@@ -268,7 +268,10 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
 
-def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, same: str) -> bool:
+UNDO = "choose another folder, or undo the change"
+
+
+def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, same: str, do: str = UNDO) -> bool:
     """Claim a folder by writing `document` to `file` in it, or find that it was already claimed with this document.
 
     Returns whether it was. A folder that holds other files, or was claimed with another document, is an error that
@@ -279,7 +282,7 @@ def claim(folder: Path, file: Path, document: dict[str, Any], *, holds: str, sam
         there = read_json(file)
         if not isinstance(there, dict):
             fail(f"{file} is damaged", got=f"{there!r:.40}", allowed="a JSON object", do="get the file again")
-        check_same(folder, there, document, holds=holds, same=same)
+        check_same(folder, there, document, holds=holds, same=same, do=do)
         return True
     others = [p for p in folder.iterdir() if not _ours(p, file)] if folder.exists() else []
     if others:
@@ -294,9 +297,8 @@ def _ours(path: Path, file: Path) -> bool:
     return path == file.parent or _is_partial(path, file)
 
 
-def check_same(folder: Path, old: Any, new: Any, *, holds: str, same: str) -> None:
+def check_same(folder: Path, old: Any, new: Any, *, holds: str, same: str, do: str = UNDO) -> None:
     """Fail with the differing fields if two JSON documents differ."""
     changed = differences(old, json.loads(json.dumps(new)))
     if changed:
-        do = "choose another folder, or undo the change"
         fail(f"{folder} {holds}", got="; ".join(changed), allowed=same, do=do)

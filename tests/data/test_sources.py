@@ -462,7 +462,11 @@ def test_images_have_a_side():
         (several_texts, {"vocabulary": "alphabet: abcf"}, r"is not UTF-8: got byte 0xe9.*b\.txt\)"),
         (deep_pictures, {}, "p.png has more than 256 levels: got mode I;16, allowed: 8 bits per channel"),
         (pictures_beside_splits, {}, r"some has splits, and images beside them: got .*forgotten/c\.png"),
-        (lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'), {}, "a line of .*a.jsonl is not a JSON object"),
+        (
+            lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'),
+            {},
+            "line 2 of .*a.jsonl is not a JSON object: got nonsense",
+        ),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
         (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),
         (lambda d: write(d / "a.fasta", b"ACGT\nACGT\n"), {}, "is not FASTA"),

@@ -129,6 +129,16 @@ def test_characters_hold_their_own_alphabet(text):
     assert vocabulary.size == len(set(text))
 
 
+def test_truncation_and_padding_of_a_tokenizer_are_off():
+    """Files of other programs often ask for them: tokens would be lost, or added."""
+    plain = VOCABULARIES["bpe"]
+    tokenizer = tokenizers.Tokenizer.from_str(plain._document)
+    tokenizer.enable_truncation(3)
+    tokenizer.enable_padding(length=1000)
+    text = CORPUS[0] * 5
+    assert np.array_equal(Subwords(tokenizer.to_str()).encode(text), plain.encode(text))
+
+
 def test_bpe_learns_merges_and_needs_fewer_tokens():
     small, large = Subwords.train(CORPUS, 257), Subwords.train(CORPUS, 320)
     assert len(large.encode("the cat sat")) < len(small.encode("the cat sat")) == len("the cat sat")
@@ -175,6 +185,7 @@ def test_smallest_type():
         (lambda: Integers(4).encode(np.array([0, -2])), "got -2, allowed: 0..3; shift the values"),
         (lambda: Integers(4).encode(np.array([0, 4])), "got 4, allowed: 0..3; pass a larger size"),
         (lambda: Integers(4).encode("abc"), "a vocabulary of integers cannot encode text"),
+        (lambda: Integers(10**12), "the vocabulary is too large: got 1,000,000,000,000, allowed: at most 16,777,216"),
         (lambda: Subwords.train(["a"], 100), "got 100, allowed: a size >= 257"),
         (lambda: from_json({"kind": "runes"}), "got runes, allowed: characters, bytes, integers, subwords"),
     ],

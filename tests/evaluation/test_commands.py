@@ -77,7 +77,7 @@ def test_compare_tells_apart_or_does_not(letters, capsys):
     _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--json")
     assert json.loads(out)["difference_bits_per_token"]["mean"] == 0
     _, out, _ = command(capsys, "compare", letters, letters, "--split", "valid", "--sequences", 1)
-    assert "not significant" in out  # one sequence tells nothing about others
+    assert "± – bits per token (unpaired: ± –): one sequence has no error" in out
 
 
 def test_few_sequences_have_to_say_more():
@@ -207,6 +207,9 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["check", "RUN/config.json", "--checker", "chess"], "unknown checker"),
         (["score", "RUN", "a" * 17], "the text does not fit the model"),
         (["score", "RUN", ""], "there is nothing to score"),
+        (["score", "RUN", "ab", "--label", "1"], "unmask score has no such option: got --label, allowed: what its"),
+        (["frontier", "RUN", "--features", "a:b"], "texts are not measured by --features: got a:b, allowed: --judge"),
+        (["frontier", "RUN", "--checker", "chess"], "unknown checker: got chess"),
         (["score", "RUN", "ab", "--repeats", "1"], "repeats is too small: got 1"),
     ],
 )

@@ -149,6 +149,21 @@ def test_guidance_by_a_prompt_needs_hidden_tokens(letters, tmp_path):
             unmask.load(run).infill("aA[MASK:4]", guidance=2.0, steps=2)
 
 
+def test_rows_of_one_length_are_drawn_to_their_end(tmp_path, capsys):
+    """What a prompt leaves open at the end is unknown: it must not be taken for zeros that were given."""
+    np.save(tmp_path / "rows.npy", 5 + np.arange(8)[None] + np.arange(40)[:, None] % 5)  # no zeros
+    prepare(Plan(str(tmp_path / "rows.npy")), tmp_path / "data")
+    run = trained(tmp_path / "data", tmp_path / "run", steps=60, batch_size=16, average=0.5)
+    model = unmask.load(run)
+    mask = model.process.mask_id
+    assert model.prompt("8 9 [MASK:2] 12").tolist() == [8, 9, mask, mask, 12, mask, mask, mask]
+    code, out, _ = command(capsys, "infill", run, "8 9 [MASK:2] 12", "--json")
+    assert code == 0
+    (row,) = json.loads(out)["tokens"]
+    assert [row[i] for i in (0, 1, 4)] == [8, 9, 12]
+    assert 0 not in row
+
+
 def test_guidance_by_a_prompt(letters):
     """Guidance away from the empty prompt: strength 1 changes nothing, more makes the expected answer more likely."""
     model = unmask.load(letters)
@@ -304,11 +319,15 @@ def test_bench_sample(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--steps", "0"], "steps is not positive"),
+        (["--steps", "0"], "steps is out of range: got 0, allowed: an integer, 1..16,777,216"),
         (["--rising"], "rising needs guidance: got rising alone"),
         (["--sampler", "ancestrl"], "did you mean ancestral"),
         (["--label", "3"], "the model has no classes"),
         (["--guidance", "2"], "there is nothing to guide by"),
+        (["--guidance", "nan"], "guidance is not finite: got nan"),
+        (["--steps", str(10**18)], "steps is out of range"),
+        (["--sampler", "first-hitting", "--steps", "7"], "first-hitting does not use --steps: got 7"),
+        (["--sampler", "first-hitting", "--grid", "cosine"], "first-hitting does not use --grid: got cosine"),
         (["--option", "eta=3"], "not an option of ancestral"),
         (["--sampler", "remask-cap", "--option", "eta=much"], "the value of eta is not a number"),
         (["--temperature", "-1"], "temperature is out of range"),
@@ -339,6 +358,9 @@ def test_bad_input_is_one_line(letters, words, message, capsys, tmp_path, monkey
         (["no gap"], "the prompt has no gap"),
         (["é____"], "is not in the vocabulary"),
         (["a[MASK:0]"], "a gap is empty"),
+        (["a[MASK]bB"], "a gap is misspelt: got [MASK], allowed: ____ or [MASK:5]"),
+        (["a____[mask: 3]"], "a gap is misspelt: got [mask: 3]"),
+        (["a____[MASK:2"], "a gap is misspelt: got [MASK:2"),
         ([], "nothing to fill"),
     ],
 )

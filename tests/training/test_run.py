@@ -289,7 +289,10 @@ def test_configurations_survive_json(text):
 def test_mistakes(text, tmp_path):
     setup = config(text)
     Run.start(tmp_path / "run", setup)
-    with pytest.raises(ValueError, match=r"another configuration: got training.steps: 12 → 13"):
+    with pytest.raises(
+        ValueError,
+        match=r"another configuration: got training.steps: 12 → 13.*start another run from this one with --start",
+    ):
         Run.start(tmp_path / "run", config(text, steps=13))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x").write_text("")

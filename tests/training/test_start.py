@@ -44,7 +44,7 @@ def test_it_learns_the_other_data(letters, other, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--layers", "3"], "has another network"),
+        (["--layers", "3"], "has another network: got layers: 2 → 3, allowed"),
         (["--schedule", "cosine"], "has another method"),
         (["--size", "3m"], "--start sets everything but the data: got 3m"),
     ],

@@ -97,11 +97,14 @@ def _layout(dataset: Dataset) -> str:
 
 def _splits_table(dataset: Dataset) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    splits = dataset.manifest.splits
+    whole = all(part.documents == 1 for part in splits.values())  # a running text, cut by position
     table.add_column("split")
-    for heading in ("tokens", "documents", "rows"):
+    for heading in ("tokens", "rows") if whole else ("tokens", "documents", "rows"):
         table.add_column(heading, justify="right")
-    for name, part in dataset.manifest.splits.items():
-        table.add_row(name, f"{part.tokens:,}", f"{part.documents:,}", f"{_rows(dataset, name):,}")
+    for name, part in splits.items():
+        documents = [] if whole else [f"{part.documents:,}"]
+        table.add_row(name, f"{part.tokens:,}", *documents, f"{_rows(dataset, name):,}")
     return table
 
 

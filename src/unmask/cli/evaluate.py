@@ -1,5 +1,6 @@
 """`unmask eval` and `unmask compare`: run, show and write."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -123,7 +124,7 @@ def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -
     for model, result in zip((first, second), results, strict=True):
         figure = bits(result.per_token)
         console.print(
-            f"{model}: {figure.mean:.4f} ± {figure.error:.4f} bits per token", highlight=False, soft_wrap=True
+            f"{model}: {figure.mean:.4f} ± {decimal(figure.error, 4)} bits per token", highlight=False, soft_wrap=True
         )
     console.print(verdict(difference, first, second), highlight=False, soft_wrap=True)
     return 0
@@ -131,9 +132,11 @@ def run_comparison(first: str, second: str, wanted: Evaluation, as_json: bool) -
 
 def verdict(difference: Difference, first: str, second: str) -> str:
     """The result in one line; a model is called better only if the interval excludes zero."""
-    apart = f"unpaired: ± {difference.unpaired_error:.4f}"
-    size = f"{difference.mean:+.4f} ± {difference.error:.4f} bits per token ({apart})"
-    if abs(difference.mean) > student95(difference.freedom) * difference.error:  # false if one sequence has no error
+    apart = f"unpaired: ± {decimal(difference.unpaired_error, 4)}"
+    size = f"{difference.mean:+.4f} ± {decimal(difference.error, 4)} bits per token ({apart})"
+    if not math.isfinite(difference.error):
+        return f"difference {size}: one sequence has no error; measure more"
+    if abs(difference.mean) > student95(difference.freedom) * difference.error:
         return f"difference {size}: {second if difference.mean > 0 else first} is better"
     return f"difference {size}: not significant"
 

@@ -81,14 +81,28 @@ def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, conso
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
     count, do = len(held_out), "choose another split"
     require(count >= 2, f"the split {real.split} is too small", got=count, allowed=">= 2", do=do)
-    data = samples_of(model, _rows(held_out, wanted.count))
+    _check_used(by, is_picture(model.vocabulary, model.facts.shape))
+    rows = _rows(held_out, 2 * wanted.count)
+    data, other = samples_of(model, rows[::2]), samples_of(model, rows[1::2])
     judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find_model(by.judge).pinned()
     metrics = list(_metrics(model, train, data, by, judge))
     about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
+    about |= {"rows": "every other one"}
     about |= {} if real.data is None else {"data": real.data}
     about |= {} if judge is None else {"judge_checkpoint": judge.identity}
     with keeping(f"finished measurements are kept in {place}"), bar(console, "samplers") as progress:
-        return frontier(model, wanted, metrics, data, place, about, progress)
+        return frontier(model, wanted, metrics, other, place, about, progress)
+
+
+def _check_used(by: By, picture: bool) -> None:
+    """Refuse a judge of other data, which would be ignored."""
+    for name, default in (("judge", None), ("checker", None)) if picture else (("features", "pixels"),):
+        got, what = getattr(by, name), f"{'images' if picture else 'texts'} are not measured by --{name}"
+        require(
+            got == default, what, got=got, allowed="--features" if picture else "--judge and --checker", do="omit it"
+        )
+    if by.checker is not None:
+        find_checker(by.checker)
 
 
 def _metrics(model: Model, train: Split, data: Samples, by: By, judge: ModelFolder | None) -> Iterator[SampleMetric]:

@@ -50,6 +50,7 @@ _KNOWN = {
     r"Error parsing (?P<flag>[^:]+):.*could not convert string to float: (?P<got>'.*?')": (
         "{flag} is not a number: got {got}, allowed: a number; use 0.5, for example"
     ),
+    r"Error parsing [a-z_.]+: (?P<said>[^:]+: got .*)": "{said}",
     r"Error parsing (?P<flag>[^:]+): Could not find valid parse for arguments: \[(?P<got>.*?)\]": (
         "{flag} has an invalid value: got {got}, allowed: a value as its help describes; see unmask COMMAND --help"
     ),
@@ -59,6 +60,9 @@ _KNOWN = {
     ),
     r"Missing value for argument '(?P<flag>.*?)'": (
         "{flag} has no value: got nothing after it, allowed: a value; see unmask COMMAND --help"
+    ),
+    r"misplaced options: (?P<got>.*?) \(applied to unmask (?P<command>[^)]*)\)": (
+        "unmask {command} has no such option: got {got}, allowed: what its --help lists; leave it out"
     ),
     r"Unrecognized options: (?P<got>[^;]*); Available subcommands: (?P<allowed>[^;]*)": (
         "unknown command: got {got}, allowed: {allowed}; see unmask --help"

@@ -47,23 +47,6 @@ class Wanted:
             extra("PIL.Image", "images", "an animated GIF")
 
 
-def label_of(model: Model, label: str | None) -> int | None:
-    """The number of a class, from its name or number."""
-    if label is None:
-        return None
-    names = model.facts.label_names
-    if label in names:
-        return names.index(label)
-    require(
-        label.isdigit() and int(label) < model.network.classes,
-        "no such class",
-        got=label,
-        allowed=", ".join(names[:20]) or "none: the model has no classes",
-        do="leave out the label, or choose one of them",
-    )
-    return int(label)
-
-
 def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> int:
     """Fill the rows, those of one length together; show and write them, and print the cost."""
     console = Console(quiet=wanted.as_json)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from unmask.mistakes import require
+
 from .flags import MODEL, optional
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ class SamplingFlags:
 
     sampler: Annotated[str | None, optional("NAME")] = None
     """Sampler to use; see unmask samplers. Default: the one that fits the model, mostly ancestral."""
-    steps: int = 256
-    """Steps of the time grid; samplers without a grid make as many network calls as they need."""
+    steps: Annotated[int | None, optional("INT")] = None
+    """Steps of the time grid. Default: 256; samplers without a grid make as many network calls as they need."""
     grid: Annotated[Literal["uniform", "cosine"] | None, optional("NAME")] = None
     """Time grid: uniform or cosine. Default: cosine for linear and polynomial schedules, else uniform."""
     option: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
@@ -58,20 +60,21 @@ class SamplingFlags:
     def sampling(self, model: "Model") -> "Sampling":
         """The settings for a model; its own sampler is used unless another is named."""
         from unmask.run import Sampling
-        from unmask.sampling import options_of
-
-        from . import sample
+        from unmask.sampling import find_sampler, options_of
 
         sampler = self.sampler or model.method.family.sampler
+        for flag, got in (("--steps", self.steps), ("--grid", self.grid)):
+            unused = got is not None and not find_sampler(sampler).grid
+            require(not unused, f"{sampler} does not use {flag}", got=got, allowed="none", do="leave it out")
         return Sampling(
             sampler=sampler,
-            steps=self.steps,
+            steps=Sampling.steps if self.steps is None else self.steps,
             grid=self.grid,
             seed=self.seed,
             temperature=self.temperature,
             top_k=self.top_k,
             top_p=self.top_p,
-            label=sample.label_of(model, self.label),
+            label=self.label,
             guidance=self.guidance,
             rising=self.rising,
             batch_size=self.batch_size,

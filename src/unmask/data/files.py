@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from ..files import atomic_write, digest, fail_undecoded
 from ..mistakes import extra, fail
@@ -83,19 +83,30 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number of the line, object on it) for every line that is not empty."""
     for number, line in enumerate(text_lines(path), start=1):
         if line.strip():
-            yield number, json_object(line, f"line {number} of {path}")
+            yield number, json_object(line) or fail_line(line, f"line {number} of {path}")
 
 
-def json_object(line: str | bytes, where: str) -> dict[str, Any]:
-    """The object on a line."""
+def json_object(line: str | bytes) -> dict[str, Any] | None:
+    """The object on a line, which has at least one field; None if there is none."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
-        record = None
-    if not isinstance(record, dict):
-        do = "correct the line, or treat the file as plain lines"
-        fail(f"{where} is not a JSON object", got=line.strip()[:60], allowed="one object per line", do=do)
-    return record
+        return None
+    return record if isinstance(record, dict) and record else None
+
+
+def fail_line(line: str | bytes, where: str) -> NoReturn:
+    """Fail with a line that holds no object."""
+    text = line if isinstance(line, str) else line.decode(errors="replace")
+    do = "correct the line, or treat the file as plain lines"
+    fail(f"{where} is not a JSON object", got=text.strip()[:60], allowed="one object per line", do=do)
+
+
+def place_of(line: bytes, path: Path) -> str:
+    """Which line of a file this is; only needed for an error, so it is searched for."""
+    with readable(path) as file:
+        number = next((number for number, other in enumerate(file, start=1) if other.strip() == line.strip()), 0)
+    return f"line {number} of {path}"
 
 
 def parquet(path: Path) -> Any:

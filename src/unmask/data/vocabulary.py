@@ -167,12 +167,19 @@ class Bytes(Vocabulary):
         return "bytes" + (" and end of text" if self.eos_id is not None else "")
 
 
+MOST_VALUES = 1 << 24
+"""The largest vocabulary of integers."""
+
+
 class Integers(Vocabulary):
     """Values 0..size−1 as they are: pixels (size 256), notes, anything that is already an integer."""
 
     def __init__(self, size: int):
         if size < 1:
             fail("the vocabulary is empty", got=size, allowed="a size >= 1", do="pass the number of values")
+        if size > MOST_VALUES:
+            allowed = f"at most {MOST_VALUES:,} values"
+            fail("the vocabulary is too large", got=f"{size:,}", allowed=allowed, do="map the values to 0, 1, 2, …")
         self.size = size
 
     def encode(self, content: Content) -> Ids:
@@ -217,13 +224,9 @@ class Subwords(Vocabulary):
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(document)
         except Exception as error:  # the library raises nothing more precise
-            fail(
-                "this is not a tokenizer",
-                got=first_line(error),
-                allowed="the text of a tokenizer.json",
-                do="check the file",
-            )
-        self._tokenizer.no_truncation()  # a file may ask for either, which would lose or add tokens
+            allowed, do = "the text of a tokenizer.json", "check the file"
+            fail("this is not a tokenizer", got=first_line(error), allowed=allowed, do=do)
+        self._tokenizer.no_truncation()  # which would lose tokens, and the other would add some
         self._tokenizer.no_padding()
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)

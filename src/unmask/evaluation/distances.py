@@ -33,7 +33,7 @@ def frechet_from(data: Features) -> Callable[[Features], float]:
         other = _root_of_covariance(samples)
         cross = np.linalg.svd(root @ other, compute_uv=False).sum()
         centre = ((mean - samples.mean(0)) ** 2).sum()
-        return float(centre + (root**2).sum() + (other**2).sum() - 2 * cross)
+        return max(0.0, float(centre + (root**2).sum() + (other**2).sum() - 2 * cross))  # rounding may go below
 
     return distance
 

@@ -89,6 +89,12 @@ def number(value: float, error: float, samples: int) -> Value:
     return Value.with_error(value, error)
 
 
+def distance(value: float, error: float, samples: int) -> Value:
+    """A value that is never below 0, and neither is its interval."""
+    found = number(value, error, samples)
+    return found if found.low is None else Value(found.value, max(0.0, found.low), found.high)
+
+
 def share(value: float, error: float, samples: int) -> Value:
     """A value p between 0 and 1: Wilson's interval of n trials that have this error, √(p(1 − p)/n). Where the error
     tells nothing (all samples alike, or p at 0 or 1), each sample is one trial, so that no interval is empty.
@@ -171,7 +177,7 @@ def distances_by(extractor: Extractor, data: Samples) -> SampleMetric:
 
     def distances(samples: Samples) -> dict[str, Value]:
         features = _features(extractor, samples)
-        found = with_intervals({frechet_name: number, "precision": share, "recall": share}, values, features, _SLOW)
+        found = with_intervals({frechet_name: distance, "precision": share, "recall": share}, values, features, _SLOW)
         kernel = Value.with_error(*kernel_distance(real, features))
         return {frechet_name: found.pop(frechet_name), kernel_name: kernel, **found}
 

@@ -174,6 +174,7 @@ class Run(ModelFolder):
         same_data = (folder / CONFIG).exists() and there._trained_on(config.data)
         begun = replace(config, data=there.config.data) if same_data else config
         other = {"holds": "belongs to a run with another configuration", "same": "the same configuration"}
+        other["do"] = f"undo the change, or start another run from this one with --start {folder}"
         claim(folder, folder / CONFIG, to_json(begun), **other)
         if begun != config:
             write_json(folder / CONFIG, to_json(config))

@@ -106,7 +106,10 @@ def frontier(
     about: dict[str, Any],
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Point]:
-    """The points, real data first. about: what else determines the results (checkpoint, judge); stored with them."""
+    """The points; the first is `data`, real data other than what the metrics compare with.
+
+    about: what else determines the results (checkpoint, judge); stored with them.
+    """
     settings = list(wanted.settings(model))
     points = [_real(data, metrics)]
     for number, sampling in enumerate(settings):

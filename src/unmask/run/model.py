@@ -264,29 +264,32 @@ class Model:
         tokens = F.pad(x_0, (0, shape[0] - size), value=self._end).to(self.device)
         return tokens, (torch.arange(shape[0], device=self.device) < size).expand(len(x_0), -1)
 
-    def labels(self, label: int | None, count: int) -> Tensor | None:
+    def labels(self, label: int | str | None, count: int) -> Tensor | None:
         """The same class for `count` samples, if one is given."""
-        if label is None:
-            return None
-        self._check_class(label)
-        return torch.full((count,), label, device=self.device)
+        return None if label is None else torch.full((count,), self._class_of(label), device=self.device)
 
     def _checked(self, labels: Tensor, count: int) -> Tensor:
         for label in labels.tolist():
-            self._check_class(label)
+            self._class_of(label)
         fits = labels.shape == (count,)
         require(fits, "there must be a class for each row", got=len(labels), allowed=f"{count}", do="name as many")
         return labels.to(self.device)
 
-    def _check_class(self, label: int) -> None:
-        classes = self.network.classes
+    def _class_of(self, label: int | str) -> int:
+        """The number of a class, from its name or number."""
+        names, classes = self.facts.label_names, self.network.classes
+        if isinstance(label, str) and label in names:
+            return names.index(label)
+        number = int(label) if isinstance(label, int) or label.isdigit() else -1
+        known = f"0..{classes - 1}" if all(map(str.isdigit, names)) else ", ".join(names[:20])
         require(
-            0 <= label < classes,
+            0 <= number < classes,
             "no such class",
             got=label,
-            allowed=f"0..{classes - 1}" if classes else "none: the model has no classes",
+            allowed=known if classes else "none: the model has no classes",
             do="leave the label out, or choose one of them",
         )
+        return number
 
     @property
     def _end(self) -> int | None:

@@ -15,6 +15,7 @@ from ..data.vocabulary import Subwords, Vocabulary, shortened
 from ..mistakes import fail
 
 _GAP = re.compile(r"_{3,}|\[MASK:(\d+)\]")
+_MISSPELT = re.compile(r"\[\s*MASK\b[^\]]{0,20}\]?", re.IGNORECASE)
 _PER_SUBWORD = 4
 _MOST = 1 << 20
 """Maximum number of tokens in all gaps."""
@@ -59,7 +60,7 @@ def parse(text: str, vocabulary: Vocabulary, most: int = _MOST) -> Prompt:
             fail("a gap is too large", got=got, allowed=allowed, do="ask for fewer")
         add(np.zeros(size, dtype=np.int64), gap=True)
         place = found.end()
-    if not tokens:
+    if not tokens and not _MISSPELT.search(text):
         fail(
             "the prompt has no gap",
             got=repr(shortened(text)),
@@ -106,6 +107,8 @@ def _size(found: re.Match[str], vocabulary: Vocabulary) -> int:
 
 def _encoded(text: str, start: int, end: int, vocabulary: Vocabulary, *, before_gap: bool) -> NDArray[np.int64]:
     piece = text[start:end]
+    if wrong := _MISSPELT.search(piece):
+        fail("a gap is misspelt", got=shortened(wrong[0]), allowed="____ or [MASK:5]", do="write it so")
     if isinstance(vocabulary, Subwords):
         _check_borders(text, start, end, vocabulary)
     return _read(piece[:-1] if before_gap and ends_in_space(piece, vocabulary) else piece, vocabulary)

@@ -1,11 +1,14 @@
 """How to sample."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core import cosine_grid, uniform_grid
 from ..mistakes import require
 
+MOST = 1 << 24
+"""The largest number of steps, or of samples per batch."""
 GRIDS = {"uniform": uniform_grid, "cosine": cosine_grid}
 
 
@@ -27,8 +30,8 @@ class Sampling:
     """Sample only from the k most likely tokens."""
     top_p: float | None = None
     """Sample only from the most likely tokens that make up this probability."""
-    label: int | None = None
-    """The class to sample from."""
+    label: int | str | None = None
+    """The class to sample from, by number or name."""
     guidance: float | None = None
     """Above 1: follow the class more closely or, without a class, the prompt."""
     rising: bool = False
@@ -41,8 +44,11 @@ class Sampling:
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size"):
             value = getattr(self, name)
-            good = isinstance(value, int) and value >= 1
-            require(good, f"{name} is not positive", got=value, allowed="an integer >= 1", do="change it")
+            good = isinstance(value, int) and 1 <= value <= MOST
+            require(good, f"{name} is out of range", got=value, allowed=f"an integer, 1..{MOST:,}", do="change it")
+        g = self.guidance
+        good = g is None or math.isfinite(g)
+        require(good, "guidance is not finite", got=g, allowed="a finite number", do="use 2, for example")
         known = self.grid is None or self.grid in GRIDS
         used = self.guidance is not None or not self.rising
         require(used, "rising needs guidance", got="rising alone", allowed="both or neither", do="add guidance")

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from ..configs import differences, to_json
 from ..core.device import best_device, on_gpu
-from ..data import Dataset, Split
+from ..data import Dataset, Split, Vocabulary
 from ..files import alone
-from ..mistakes import require
+from ..mistakes import fail, require
 from ..networks import Network
 from ..training import Method, Report, Trainer
 from ..training.checkpoint import steps_in
@@ -57,8 +59,14 @@ def _begin_with(model: str, config: RunConfig, method: Method, dataset: Dataset)
         ("vocabulary", dataset.vocabulary, folder.vocabulary),
     ):
         do = f"prepare the data with --vocabulary {model}" if what == "vocabulary" else f"leave it as in {model}"
-        require(got == allowed, f"{model} has another {what}", got=repr(got), allowed=repr(allowed), do=do)
+        if got != allowed:
+            changes = "; ".join(differences(_document(allowed), _document(got)))
+            fail(f"{model} has another {what}", got=changes, allowed="the same", do=do)
     method.load_state_dict(folder.weights(average=True, best=False))
+
+
+def _document(part: Any) -> Any:
+    return part.to_json() if isinstance(part, Vocabulary) else to_json(part)
 
 
 def held_out(dataset: Dataset, length: int | None = None) -> tuple[Split | None, str | None]:

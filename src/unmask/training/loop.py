@@ -363,15 +363,12 @@ class Trainer:
         with self.average.applied(), self.strategy.unsharded(), self._precision():
             process = self.method.estimator().process
             grid = fitting_grid(process.schedule)(self.config.preview_steps)
-            x = blank(self.train.shape, process.mask_id, streams, self._length_counts(), self.train.fill)
+            counts = torch.from_numpy(self.train.lengths).bincount() if self.train.padded else None
+            x = blank(self.train.shape, process.mask_id, streams, counts, self.train.fill)
             family = self.method.family
             predict = Predictor(network, process.mask_id, label, family=family)
             fill = self.train.fill if self.train.padded else None
             return sample(predict, process, x, grid, streams, family.sampler, fill=fill).tokens.cpu()
-
-    def _length_counts(self) -> Tensor | None:
-        """How many training rows have 0, 1, 2, … tokens, if they differ."""
-        return torch.from_numpy(self.train.lengths).bincount() if self.train.padded else None
 
 
 def _check_share(config: TrainingConfig, world: World) -> None:
