@@ -148,6 +148,7 @@ def test_oversized_bodies(address):
     ("body", "says"),
     [
         ({"prompt": [""] * 100_000, "max_tokens": 2048}, "too many samples: got 100000, allowed: at most 16"),
+        ({"prompt": [[1]] * 150_000}, "prompt: got [[1], [1], [1], [1], [1], [1], ...], list should have at most 4096"),
         ({"prompt": [{}] * 200_000}, "prompt.0: got {}, allowed: a valid string"),
         (
             {"stop": ["b"] * 200_000},
@@ -155,7 +156,7 @@ def test_oversized_bodies(address):
         ),
         ({"stop": "b" * 200_000, "stream": True}, "stop: got 'bbbbbbbbbbbb...bbbbbbbbbbbbb', string should"),
     ],
-    ids=["prompts", "wrong prompts", "stops", "a long stop"],
+    ids=["prompts", "prompts of tokens", "wrong prompts", "stops", "a long stop"],
 )
 def test_small_bodies_make_no_large_work(address, body, says):
     """A bad request of up to one megabyte is refused at once: other requests wait for the event loop meanwhile."""
@@ -164,7 +165,7 @@ def test_small_bodies_make_no_large_work(address, body, says):
     answer = httpx.post(f"{address}/v1/completions", json=LONG | body)
     assert time.monotonic() - start < 3
     assert answer.status_code == 400
-    assert answer.json()["error"]["message"].startswith(says)
+    assert answer.json()["error"]["message"].startswith(says), answer.text
 
 
 @contextmanager

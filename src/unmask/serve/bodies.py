@@ -13,6 +13,8 @@ Stop = Annotated[str, Field(max_length=256)]
 _Item = TypeVar("_Item")
 Items = Annotated[list[_Item], Field(fail_fast=True)]
 """Validation stops at the first wrong item: naming each of a million takes seconds."""
+Several = Annotated[list[_Item], Field(fail_fast=True, max_length=1 << 12)]
+"""A list of lists, few enough to be validated in no time."""
 Tokens = Items[Annotated[int, Field(ge=0)] | None]
 """Token ids; null marks a gap."""
 
@@ -61,7 +63,7 @@ class CompletionBody(How):
     """OpenAI's `POST /v1/completions`, with sampling options."""
 
     model: str
-    prompt: Text | Items[Text] | Items[int] | Items[Items[int]] = ""
+    prompt: Text | Items[Text] | Items[int] | Several[Items[int]] = ""
     suffix: Text | None = Field(None, description="Text after the gap that the completion fills.")
     max_tokens: Annotated[int, Field(ge=1)] = Field(16, description="Number of tokens in the gap.")
     n: Annotated[int, Field(ge=1)] = 1
