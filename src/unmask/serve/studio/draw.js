@@ -1,38 +1,28 @@
 /** The tab for drawing and completing images. */
 
-import { Shelf, cardsOf, finalOf } from "./cards.js";
-import { gradient, ofStep } from "./colour.js";
-import { button, field, make } from "./dom.js";
 import { Refused } from "./api.js";
-import { describe, fail, ofKind, offer, say } from "./page.js";
+import { finalOf } from "./cards.js";
+import { ofStep } from "./colour.js";
+import { button, field, make } from "./dom.js";
+import { Filling, stepScale } from "./filling.js";
+import { describe, fail, say } from "./page.js";
 import { Brush, MASKED, MASKS, paint, sizesOf } from "./picture.js";
-import { Past } from "./past.js";
-import { Player } from "./player.js";
-import { Runner } from "./runner.js";
-import { Settings } from "./settings.js";
-import { Trajectory } from "./trajectory.js";
 
 const TOOLS = [["pen", "Pen", "Draw; the model keeps these pixels"], ["paper", "Eraser", "Erase to the background; the model keeps these pixels"], ["mask", "Mask", "Mask pixels for the model to fill"]];
 
-export class Draw {
+export class Draw extends Filling {
   constructor() {
-    this.models = ofKind("picture");
+    super("picture", "Complete");
     this.stroke = null;
     this.cursor = [0, 0];
-    this.model = make("select", { onchange: () => this.useModel() });
-    this.about = make("span", { class: "help" });
-    this.settings = new Settings(() => {});
     this.settings.variants.value = 4;
-    this.runner = new Runner(() => this.run(), "Complete");
-    this.player = new Player(() => this.shelf.draw());
     this.byStep = make("input", { type: "checkbox", onchange: () => this.shelf.draw() });
-    this.shelf = new Shelf({ player: this.player, view: () => this.cardView(), actions: this.actions() });
-    this.past = new Past(() => this.undo());
     this.canvas = this.makeCanvas();
     this.mark = make("span", { class: "cursor", hidden: true, "aria-hidden": "true" });
     this.told = make("span", { class: "told" });
-    this.root = this.layout();
-    offer(this.model, this.models);
+    const easel = make("section", { class: "board drawing", "aria-label": "Drawing" }, make("div", { class: "easel" }, this.canvas, this.mark), this.tools());
+    this.root = this.layout(easel, make("label", { class: "check" }, this.byStep, "colour by step"), stepScale(), "first to last");
+    this.shelf.root.classList.add("pictures");
     this.useModel();
   }
 
@@ -47,30 +37,6 @@ export class Draw {
       onfocus: (event) => (this.mark.hidden = !event.target.matches(":focus-visible")),
       onblur: () => (this.mark.hidden = true),
     });
-  }
-
-  layout() {
-    const scale = make("span", { class: "scale", "aria-hidden": "true" });
-    scale.style.setProperty("background", gradient(ofStep));
-    this.results = make(
-      "section", { class: "results", hidden: true, "aria-label": "Results" },
-      this.player.root,
-      make("p", { class: "legend" }, make("label", { class: "check" }, this.byStep, "colour by step"), scale, "first to last"),
-      this.shelf.root,
-    );
-    this.shelf.root.classList.add("pictures");
-    return make(
-      "div", { class: "columns" },
-      make(
-        "div", { class: "work" },
-        make("section", { class: "board drawing", "aria-label": "Drawing" }, make("div", { class: "easel" }, this.canvas, this.mark), this.tools()),
-        make("div", { class: "go" }, this.runner.root, this.past.button), this.results,
-      ),
-      make(
-        "details", { class: "side", open: matchMedia("(min-width: 60rem)").matches },
-        make("summary", {}, "Model and sampler"), field("Model", this.model, this.about), this.settings.root,
-      ),
-    );
   }
 
   tools() {
@@ -97,10 +63,6 @@ export class Draw {
       ),
       this.told,
     );
-  }
-
-  get served() {
-    return this.models.find((model) => model.id === this.model.value);
   }
 
   useModel() {
@@ -211,41 +173,15 @@ export class Draw {
   async run() {
     if (!this.values.includes(MASKED)) return fail(new Refused("nothing is masked: choose what the model should fill"));
     const base = Array.from(this.values, (value) => ({ id: value === MASKED ? null : value, text: null }));
-    const body = { ...this.settings.body(), tokens: base.map((place) => place.id), n: this.settings.n };
-    const trajectory = new Trajectory(this.served, base, body.n, body);
-    const before = this.remember();
-    this.put([...this.shelf.cards.filter((card) => card.pinned), ...cardsOf(trajectory)]);
-    this.player.load(trajectory, true);
-    const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
-    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack(before);
-    else if (!done && this.player.trajectory === trajectory) this.player.finish();
+    await this.fill(base);
   }
 
-  cancel() {
-    this.runner.cancel();
-  }
-
-  actions() {
-    return {
-      pin: (card) => this.put(this.shelf.cards.map((other) => (other.key === card.key ? { ...other, pinned: !other.pinned } : other))),
-      remove: (card) => {
-        this.remember();
-        this.put(this.shelf.cards.filter((other) => other.key !== card.key));
-      },
-      replay: (card) => this.player.load(card.trajectory, false),
-      goOn: (card) => {
-        this.remember();
-        this.values = Int32Array.from(finalOf(card), (place) => place.id ?? MASKED);
-        this.draw();
-        this.canvas.scrollIntoView({ block: "nearest" });
-        say("Editing this variant");
-      },
-    };
-  }
-
-  put(cards) {
-    this.results.hidden = cards.length === 0;
-    this.shelf.use(cards);
+  goOn(card) {
+    this.remember();
+    this.values = Int32Array.from(finalOf(card), (place) => place.id ?? MASKED);
+    this.draw();
+    this.canvas.scrollIntoView({ block: "nearest" });
+    say("Editing this variant");
   }
 
   cardView() {
@@ -263,29 +199,12 @@ export class Draw {
 
   // ---------------------------------------------------------------------------------------------- undo
 
-  remember() {
-    return this.past.keep({ values: this.values.slice(), cards: this.shelf.cards, trajectory: this.player.trajectory });
+  state() {
+    return { values: this.values.slice() };
   }
 
-  /** Undo a run that produced nothing: remove its cards and restore the previous ones. */
-  takeBack(before) {
-    this.past.drop(before); // what was done since stays, and can be undone
-    this.player.load(before.trajectory, false);
-    this.put(before.cards);
-  }
-
-  undo() {
-    const before = this.past.take();
-    if (before === undefined) return;
-    this.runner.cancel();
-    this.values = before.values;
-    this.player.load(before.trajectory, false);
-    this.put(before.cards);
+  restore({ values }) {
+    this.values = values;
     this.draw();
-    say("Undone");
-  }
-
-  move(by) {
-    this.player.move(by);
   }
 }

@@ -3,60 +3,24 @@
 import { post } from "./api.js";
 import { Board } from "./board.js";
 import { bars, bubble, hideBubble } from "./bubble.js";
-import { Shelf, cardsOf, finalOf, idsOf } from "./cards.js";
-import { css, gradient, ofStep } from "./colour.js";
-import { button, copy, count, field, find, make } from "./dom.js";
-import { describe, fail, ofKind, offer, say } from "./page.js";
-import { Past } from "./past.js";
-import { Player } from "./player.js";
-import { Runner } from "./runner.js";
-import { Settings } from "./settings.js";
+import { finalOf, idsOf } from "./cards.js";
+import { css, ofStep } from "./colour.js";
+import { button, copy, count, make } from "./dom.js";
+import { Filling, stepScale } from "./filling.js";
+import { describe, fail, say } from "./page.js";
 import { TokenView } from "./tokens.js";
 import { Trajectory } from "./trajectory.js";
 
+const HINT = "Hover over or tap a token to see alternatives; click tokens to mask and regenerate them.";
 
-export class Write {
+export class Write extends Filling {
   constructor() {
-    this.models = ofKind("text");
-    this.model = make("select", { onchange: () => this.useModel() });
-    this.about = make("span", { class: "help" });
-    this.settings = new Settings(() => {});
-    this.runner = new Runner(() => this.run(), "Unmask");
-    this.player = new Player(() => this.shelf.draw());
+    super("text", "Unmask");
     this.board = new Board({ remember: () => this.remember(), model: () => this.served, look: (...where) => this.look(...where) });
-    this.shelf = new Shelf({ player: this.player, view: (card) => this.cardView(card), actions: this.actions() });
-    this.past = new Past(() => this.undo());
-    this.root = this.layout();
-    offer(this.model, this.models);
+    const masked = make("span", { class: "swatch masked", "aria-hidden": "true" });
+    this.root = this.layout(this.board.root, masked, "masked", stepScale(), "revealed, first to last", make("span", { class: "hint" }, HINT));
     this.useModel();
     this.board.begin();
-  }
-
-  layout() {
-    const scale = make("span", { class: "scale", "aria-hidden": "true" });
-    scale.style.setProperty("background", gradient(ofStep));
-    this.results = make(
-      "section", { class: "results", hidden: true, "aria-label": "Results" },
-      this.player.root,
-      make(
-        "p", { class: "legend" },
-        make("span", { class: "swatch masked", "aria-hidden": "true" }), "masked", scale, "revealed, first to last",
-        make("span", { class: "hint" }, "Hover over or tap a token to see alternatives; click tokens to mask and regenerate them."),
-      ),
-      this.shelf.root,
-    );
-    return make(
-      "div", { class: "columns" },
-      make("div", { class: "work" }, this.board.root, make("div", { class: "go" }, this.runner.root, this.past.button), this.results),
-      make(
-        "details", { class: "side", open: matchMedia("(min-width: 60rem)").matches },
-        make("summary", {}, "Model and sampler"), field("Model", this.model, this.about), this.settings.root,
-      ),
-    );
-  }
-
-  get served() {
-    return this.models.find((model) => model.id === this.model.value);
   }
 
   useModel() {
@@ -78,19 +42,10 @@ export class Write {
     if (focused?.marks.size) return this.regenerate(focused);
     try {
       await this.board.settled();
-      await this.fill();
+      await this.fill(this.board.masked());
     } catch (error) {
       fail(error);
     }
-  }
-
-  async fill() {
-    const base = this.board.masked();
-    const body = { ...this.settings.body(), tokens: idsOf(base), n: this.settings.n };
-    const trajectory = new Trajectory(this.served, base, body.n, body);
-    const before = this.remember();
-    this.put([...this.shelf.cards.filter((card) => card.pinned), ...cardsOf(trajectory)]);
-    await this.play(trajectory, body, before);
   }
 
   /** Fill only the marked tokens of a card; everything else stays. */
@@ -104,17 +59,8 @@ export class Write {
     await this.play(trajectory, body, before);
   }
 
-  /** `before`: the state to return to if nothing comes of it. */
-  async play(trajectory, body, before) {
-    this.player.load(trajectory, true);
-    const done = await this.runner.run(trajectory, body, () => this.player.trajectory === trajectory && this.player.grown());
-    if (done) await this.mend(trajectory);
-    if (!trajectory.last && this.player.trajectory === trajectory) this.takeBack(before);
-    else if (!done && this.player.trajectory === trajectory) this.player.finish();
-  }
-
   /** A character of several tokens is known only once all of its tokens are. */
-  async mend(trajectory) {
+  async completed(trajectory) {
     for (let sample = 0; sample < trajectory.samples; sample += 1) {
       const places = trajectory.state(sample, trajectory.last);
       if (!places.some((place) => place.text?.includes("\ufffd"))) continue;
@@ -128,35 +74,10 @@ export class Write {
     this.shelf.draw();
   }
 
-  cancel() {
-    this.runner.cancel();
-  }
-
   // ---------------------------------------------------------------------------------------------- cards
 
   actions() {
-    return {
-      pin: (card) => this.replace(card, { pinned: !card.pinned }),
-      remove: (card) => this.remove(card),
-      replay: (card) => this.player.load(card.trajectory, false),
-      goOn: (card) => this.goOn(card),
-      copy: (card, from) => this.copy(card, from),
-    };
-  }
-
-  put(cards) {
-    this.results.hidden = cards.length === 0;
-    this.shelf.use(cards);
-  }
-
-  replace(card, changes) {
-    this.put(this.shelf.cards.map((other) => (other.key === card.key ? { ...other, ...changes } : other)));
-  }
-
-  remove(card) {
-    this.remember();
-    this.put(this.shelf.cards.filter((other) => other.key !== card.key));
-    say("Variant deleted; Undo restores it");
+    return { ...super.actions(), copy: (card, from) => this.copy(card, from) };
   }
 
   async goOn(card) {
@@ -240,31 +161,14 @@ export class Write {
 
   // ----------------------------------------------------------------------------------------------- undo
 
-  remember() {
-    return this.past.keep({ board: this.board.state(), cards: this.shelf.cards, trajectory: this.player.trajectory, model: this.model.value });
+  state() {
+    return { board: this.board.state(), model: this.model.value };
   }
 
-  /** Undo a run that produced nothing: remove its cards and restore the previous ones. */
-  takeBack(before) {
-    this.past.drop(before); // what was done since stays, and can be undone
-    this.player.load(before.trajectory, false);
-    this.put(before.cards);
-  }
-
-  undo() {
-    const before = this.past.take();
-    if (before === undefined) return;
-    this.runner.cancel();
-    this.model.value = before.model;
+  restore({ board, model }) {
+    this.model.value = model;
     this.describeModel();
-    this.board.restore(before.board);
-    this.player.load(before.trajectory, false);
-    this.put(before.cards);
-    say("Undone");
-  }
-
-  move(by) {
-    if (!find("write").hidden) this.player.move(by);
+    this.board.restore(board);
   }
 }
 
