@@ -8,6 +8,7 @@ import json
 import lzma
 import tarfile
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -350,7 +351,8 @@ def test_text8_is_split_by_characters_whatever_its_parts_and_vocabulary(tmp_path
     path.write_bytes(text)
     sizes, md5 = {"train": 900, "valid": 50, "test": 50}, hashlib.md5(text).hexdigest()  # noqa: S324
     monkeypatch.setattr(named, "TEXT8_SIZES", sizes)
-    monkeypatch.setitem(KINDS, "text8", lambda paths, how: named.text8(paths[0], how.cache, md5))
+    kind = replace(KINDS["text8"], read=lambda paths, how: named.text8(paths[0], how.cache, md5))
+    monkeypatch.setitem(KINDS, "text8", kind)
     parts = named.text8(path, tmp_path, md5).parts
     assert len(parts) == 15 + 1 + 1
     assert all(p.content.endswith(b" ") for part in parts[:14] for p in part.pieces())

@@ -43,55 +43,78 @@ class Reading:
             fail("the side of the images is not positive", got=self.image_size, allowed="an integer >= 1", do=do)
 
 
-Reader = Callable[[list[Path], Reading], Source]
+@dataclass(frozen=True)
+class Kind:
+    """How one kind of files is read."""
 
-KINDS: dict[str, Reader] = {
-    "text": lambda paths, _: text.text(paths),
-    "lines": lambda paths, _: text.lines(paths),
-    "fasta": lambda paths, _: text.fasta(paths),
-    "jsonl": lambda paths, how: text.json_lines(paths, how.column or "text", how.label_column),
-    "csv": lambda paths, how: text.table(paths, how.column or "text", how.label_column),
-    "parquet": lambda paths, how: text.parquet(paths, how.column or "text", how.label_column),
-    "array": lambda paths, how: arrays.arrays(paths, how.column, how.label_column),
-    "images": lambda paths, how: images.image_folder(_only(paths), how.image_size, how.grey),
-    "mnist": lambda paths, _: images.mnist(_only(paths)),
-    "cifar10": lambda paths, _: images.cifar10(_only(paths)),
-    "imagenet64": lambda paths, _: images.imagenet64(_only(paths)),
-    "text8": lambda paths, how: named.text8(_only(paths), how.cache),
+    read: Callable[[list[Path], Reading], Source]
+    uses: tuple[str, ...] = ()
+    """The options of `Reading` that it supports."""
+    suffixes: tuple[str, ...] = ()
+    """The suffixes that tell it, before that of a compression."""
+    whole: bool = False
+    """Whether a folder is read as a whole, and not file by file."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set known by name: fetched, or part of the package."""
+
+    read: Callable[[Reading], Source]
+    uses: tuple[str, ...] = ()
+
+
+_COLUMNS = ("column", "label_column")
+_SHAKESPEARE = Path(__file__).parent.parent / "corpus" / "shakespeare.txt.xz"
+
+KINDS: dict[str, Kind] = {
+    "text": Kind(lambda paths, _: text.text(paths)),
+    "lines": Kind(lambda paths, _: text.lines(paths), suffixes=(".smi", ".smiles")),
+    "fasta": Kind(lambda paths, _: text.fasta(paths), suffixes=(".fasta", ".fa", ".fna", ".faa")),
+    "jsonl": Kind(
+        lambda paths, how: text.json_lines(paths, how.column or "text", how.label_column),
+        _COLUMNS,
+        suffixes=(".jsonl", ".ndjson"),
+    ),
+    "csv": Kind(
+        lambda paths, how: text.table(paths, how.column or "text", how.label_column),
+        _COLUMNS,
+        suffixes=(".csv", ".tsv"),
+    ),
+    "parquet": Kind(
+        lambda paths, how: text.parquet(paths, how.column or "text", how.label_column),
+        _COLUMNS,
+        suffixes=(".parquet",),
+    ),
+    "array": Kind(
+        lambda paths, how: arrays.arrays(paths, how.column, how.label_column), _COLUMNS, suffixes=(".npy", ".npz")
+    ),
+    "images": Kind(
+        lambda paths, how: images.image_folder(_only(paths), how.image_size, how.grey),
+        ("image_size", "grey"),
+        whole=True,
+    ),
+    "mnist": Kind(lambda paths, _: images.mnist(_only(paths)), whole=True),
+    "cifar10": Kind(lambda paths, _: images.cifar10(_only(paths)), whole=True),
+    "imagenet64": Kind(lambda paths, _: images.imagenet64(_only(paths)), whole=True),
+    "text8": Kind(lambda paths, how: named.text8(_only(paths), how.cache), whole=True),
 }
-"""How each kind of file or folder is read."""
+"""Each kind of file or folder."""
 
-NAMES: dict[str, Callable[[Reading], Source]] = {
-    "text8": lambda how: named.text8(None, how.cache),
-    "mnist": lambda how: named.mnist_by_name(how.cache),
-    "cifar10": lambda how: named.cifar10_by_name(how.cache),
-    "shakespeare": lambda _: text.text([Path(__file__).parent.parent / "corpus" / "shakespeare.txt.xz"]),
-    "moses": lambda how: named.moses(how.cache, how.column or "SMILES"),
-    "openwebtext": lambda how: named.hub("Skylion007/openwebtext", column=how.column or "text"),
-    "fineweb-edu": lambda how: named.hub("HuggingFaceFW/fineweb-edu", "sample-10BT", column=how.column or "text"),
+NAMES: dict[str, Known] = {
+    "text8": Known(lambda how: named.text8(None, how.cache)),
+    "mnist": Known(lambda how: named.mnist_by_name(how.cache)),
+    "cifar10": Known(lambda how: named.cifar10_by_name(how.cache)),
+    "shakespeare": Known(lambda _: text.text([_SHAKESPEARE])),
+    "moses": Known(lambda how: named.moses(how.cache, how.column or "SMILES"), ("column",)),
+    "openwebtext": Known(lambda how: named.hub("Skylion007/openwebtext", column=how.column or "text"), ("column",)),
+    "fineweb-edu": Known(
+        lambda how: named.hub("HuggingFaceFW/fineweb-edu", "sample-10BT", column=how.column or "text"), ("column",)
+    ),
 }
-"""Data sets known by name: fetched, or part of the package."""
+"""Data sets known by name."""
 
-_TABLES = dict.fromkeys(("jsonl", "csv", "parquet", "array"), ("column", "label_column"))
-_NAMED_TABLES = dict.fromkeys(("moses", "openwebtext", "fineweb-edu", "hub"), ("column",))
-_USES: dict[str, tuple[str, ...]] = {**_TABLES, **_NAMED_TABLES, "images": ("image_size", "grey")}
-"""The options of `Reading` that a kind or name supports; all others support none."""
-
-_BY_SUFFIX = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".fasta": "fasta",
-    ".fa": "fasta",
-    ".fna": "fasta",
-    ".faa": "fasta",
-    ".smi": "lines",
-    ".smiles": "lines",
-    ".npy": "array",
-    ".npz": "array",
-}
+_BY_SUFFIX = {suffix: name for name, kind in KINDS.items() for suffix in kind.suffixes}
 
 
 def find_source(where: str, kind: str | None = None, reading: Reading | None = None) -> Source:
@@ -99,19 +122,19 @@ def find_source(where: str, kind: str | None = None, reading: Reading | None = N
     reading = reading or Reading()
     if where.startswith("hub:"):
         _check_kind(where, kind)
-        _check_used("hub", reading)
+        _check_used("hub", ("column",), reading)
         return named.hub(where.removeprefix("hub:"), column=reading.column or "text")
     if where in NAMES and not Path(where).exists():
         _check_kind(where, kind)
-        _check_used(where, reading)
-        return NAMES[where](reading)
+        _check_used(where, NAMES[where].uses, reading)
+        return NAMES[where].read(reading)
     paths = _existing(where)
     kind = kind or _kind_of(paths)
     if kind not in KINDS:
         fail("unknown kind of source", got=kind, allowed=", ".join(KINDS), do="name one with --kind")
-    _check_used(kind, reading)
+    _check_used(kind, KINDS[kind].uses, reading)
     inside = [file for path in paths for file in _files_below(path)]
-    if kind not in _FOLDERS:
+    if not KINDS[kind].whole:
         paths = inside
     if not paths:
         fail("the source is empty", got=where, allowed="at least one file", do="check the folder or the pattern")
@@ -129,9 +152,9 @@ def _check_kind(name: str, kind: str | None) -> None:
         fail(f"the kind of {name} is fixed", got=f"--kind {kind}", allowed="no --kind", do=do)
 
 
-def _check_used(kind: str, reading: Reading) -> None:
+def _check_used(kind: str, used: tuple[str, ...], reading: Reading) -> None:
     """Refuse an option that would be ignored."""
-    choices, used = ("column", "label_column", "image_size", "grey"), _USES.get(kind, ())
+    choices = (*_COLUMNS, "image_size", "grey")
     for name in choices:
         got = getattr(reading, name)
         if got is not None and got is not False and name not in used:
@@ -141,7 +164,7 @@ def _check_used(kind: str, reading: Reading) -> None:
 
 def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
     try:
-        return KINDS[kind](paths, reading)
+        return KINDS[kind].read(paths, reading)
     except (NotADirectoryError, tarfile.TarError, zipfile.BadZipFile) as error:
         do = "check the path, or name another --kind"
         fail(f"{paths[0]} cannot be read", got=first_line(error), allowed=f"files of {kind}", do=do)
@@ -167,9 +190,6 @@ def _joined(sources: dict[str, Source]) -> Source:
     ]
     sizes = [source.values for source in sources.values() if source.values is not None]
     return Source(parts, rows=sources["train"].rows, values=max(sizes, default=None))
-
-
-_FOLDERS = {"images", "mnist", "cifar10", "imagenet64", "text8"}
 
 
 def _existing(where: str) -> list[Path]:
