@@ -139,7 +139,7 @@ def test_the_command_line_is_this_and_no_more():
             *("batch_size", "checker", "count", "data", "features", "json", "judge", "model", "out", "samplers"),
             *("seed", "split", "steps", "temperatures"),
         ],
-        "score": ["draws", "html", "json", "model", "repeats", "seed", "text"],
+        "score": ["draws", "html", "json", "label", "model", "repeats", "seed", "text"],
         "serve": [
             *("host", "jobs", "json", "models", "port", "queue", "raw", "rows", "samples", "steps", "tokens"),
         ],

@@ -13,7 +13,7 @@ from tests.commands import command, run
 from tests.small_models import trained
 from unmask.cli import progress
 from unmask.cli.live import Watch
-from unmask.data import Plan, prepare
+from unmask.data import Plan, Reading, prepare
 from unmask.data.vocabulary import Bytes, Subwords
 from unmask.networks import Conditioning
 from unmask.run import Sampling, default_config, train
@@ -139,6 +139,26 @@ def test_pictures_with_classes_and_guidance(pictures):
     assert guided.calls == 2 * model.sample_tokens(3, steps=4, label=1).calls
     with pytest.raises(ValueError, match="there is nothing to guide by"):
         model.sample_tokens(1, guidance=2.0)
+
+
+def test_classes_of_text_have_names(tmp_path, capsys):
+    """From Python and the command line; given its class, a text is less surprising than given another."""
+    records = [{"text": word * 3, "label": mood} for word, mood in (("ab", "glad"), ("cd", "sad"))] * 60
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    prepare(Plan(str(tmp_path / "a.jsonl"), reading=Reading(label_column="label"), rows=True), tmp_path / "data")
+    run = trained(tmp_path / "data", tmp_path / "run", steps=150, batch_size=16, average=0.5)
+    model = unmask.load(run)
+    for number, name in enumerate(("glad", "sad")):
+        assert model.sample(2, label=name, steps=6) == model.sample(2, label=number, steps=6)
+    bits = {}
+    for name in ("glad", "sad"):
+        code, out, _ = command(capsys, "score", run, "cdcdcd", "--label", name, "--json")
+        assert code == 0
+        bits[name] = json.loads(out)["bits"]
+    assert bits["sad"] + 0.1 < bits["glad"]  # with the same masks
+    for wrong in ("angry", 2, "2"):
+        with pytest.raises(ValueError, match=f"no such class: got {wrong}, allowed: glad, sad"):
+            model.sample(1, label=wrong)
 
 
 def test_guidance_by_a_prompt_needs_hidden_tokens(letters, tmp_path):

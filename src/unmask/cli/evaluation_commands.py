@@ -186,6 +186,8 @@ class Score:
     """Independent groups of draws, from which the error is estimated."""
     seed: int = 0
     """Seed for drawing the masks."""
+    label: Annotated[str | None, optional("CLASS")] = None
+    """Class of the text, by name or number, for a model with classes. Default: none is given."""
     html: Annotated[Path | None, optional("FILE")] = None
     """Write the heat map to an HTML page."""
     json: bool = False
@@ -194,7 +196,8 @@ class Score:
     def run(self) -> int:
         from . import score
 
-        return score.run(self.model, self.text, self.draws, self.repeats, self.seed, self.html, self.json)
+        how = {"draws": self.draws, "repeats": self.repeats, "seed": self.seed, "label": self.label}
+        return score.run(self.model, self.text, how, self.html, self.json)
 
 
 @dataclass(frozen=True)

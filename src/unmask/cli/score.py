@@ -4,6 +4,7 @@ import html
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -18,12 +19,12 @@ _HOT = 8.0
 """Bits at which the colour is strongest."""
 
 
-def run(name: str, text: str, draws: int, repeats: int, seed: int, page: Path | None, as_json: bool) -> int:
-    """Score a text, or the text of a file."""
+def run(name: str, text: str, how: dict[str, Any], page: Path | None, as_json: bool) -> int:
+    """Score a text, or the text of a file; `how`: the arguments of `scored`."""
     check_files(page)
     model = load(name)
     content = _content(text)
-    found = scored(model, content, draws=draws, repeats=repeats, seed=seed)
+    found = scored(model, content, **how)
     total, hottest = found.total, sorted(found.spans, key=lambda span: -span[1])[:5]
     if page is not None:
         with atomic_write(page, "w") as file:

@@ -49,13 +49,20 @@ class Scored:
 
 
 def scored(
-    model: Model, text: str, *, draws: int = 16, repeats: int = 4, seed: int = 0, halves: Halves | None = None
+    model: Model,
+    text: str,
+    *,
+    draws: int = 16,
+    repeats: int = 4,
+    seed: int = 0,
+    label: int | str | None = None,
+    halves: Halves | None = None,
 ) -> Scored:
-    """Score a text that is no longer than the model's length."""
+    """Score a text that is no longer than the model's length; `label`: given its class."""
     tokens = torch.from_numpy(model.vocabulary.encode(text).astype("int64"))
     require(len(tokens) > 0, "there is nothing to score", got="no text", allowed="some text", do="write something")
     x_0, valid = model.whole_rows(tokens[None])
-    predict = Predictor(model.network, model.process.mask_id, cache=False, halves=halves)
+    predict = Predictor(model.network, model.process.mask_id, model.labels(label, 1), cache=False, halves=halves)
     found = surprise(predict, x_0, model.estimator(), valid=valid, draws=draws, repeats=repeats, seed=seed)
     values, errors = ((x[0, : len(tokens)] * _BITS).tolist() for x in (found.nats, found.error))
     return Scored(model.vocabulary.pieces(tokens.tolist()), values, errors, found.total_error.item() * _BITS)
