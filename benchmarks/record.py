@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import unmask
+from unmask.files import atomic_write, standard
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -56,7 +57,8 @@ class Record:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    with atomic_write(path, "w") as file:
+        file.write(json.dumps(standard(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     print(f"wrote {path.name}")
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.configs import to_json
-from unmask.files import check_files, read_json
+from unmask.files import check_files, read_json, write_json
 from unmask.mistakes import fail
 from unmask.run import RunConfig
 from unmask.run.bench import Bench, measure
@@ -39,7 +39,7 @@ def run(
     seed, setting = config.training.seed, {"config": to_json(config), "shape": list(shape)}
     document = measured.document(name, seed, start, **setting, **asdict(found))
     if out is not None:
-        measured.write(out, document)
+        write_json(out, document)
     if as_json:
         print_json(document)
     else:

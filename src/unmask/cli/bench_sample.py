@@ -9,7 +9,7 @@ from rich.table import Table
 
 from unmask.configs import to_json
 from unmask.core.device import on_gpu
-from unmask.files import check_files
+from unmask.files import check_files, write_json
 from unmask.run.bench_sample import SampleSpeed, measure
 from unmask.run.train import build_network
 
@@ -53,7 +53,7 @@ def run(command: "BenchSample") -> int:
         rows=[asdict(row) for row in rows],
     )
     if command.out is not None:
-        measured.write(command.out, document)
+        write_json(command.out, document)
     if command.json:
         print_json(document)
     else:

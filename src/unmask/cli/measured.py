@@ -5,13 +5,11 @@ import shlex
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import torch
 
 import unmask
-from unmask.files import write_json
 
 
 def device() -> tuple[torch.device, str]:
@@ -37,8 +35,3 @@ def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, An
 def _without_out(words: list[str]) -> list[str]:
     """The arguments without --out: where the result was written is not part of the measurement."""
     return [word for word, before in zip(words, ["", *words], strict=False) if "--out" not in (word, before)]
-
-
-def write(path: Path, found: dict[str, Any]) -> None:
-    """Write a measurement as JSON."""
-    write_json(path, found)
