@@ -5,6 +5,7 @@
 # run resumes from its last checkpoint.
 set -eu
 : "${NODES:?how many machines}" "${HEAD:?host:port of one of them}"
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1  # a restart meets no addresses of the ranks before it
 exec python3 -m torch.distributed.run --nnodes "$NODES" --nproc-per-node "${RANKS:-gpu}" \
     --rdzv-backend c10d --rdzv-endpoint "$HEAD" --rdzv-id "${JOB:-unmask}" --max-restarts "${RESTARTS:-3}" \
     -m unmask train "$@"

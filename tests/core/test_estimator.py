@@ -80,6 +80,7 @@ def scalar_cases():
         Polynomial(0.5),
         Geometric(1e-3, 5.0),
         Shifted(Linear(), 1e-2),
+        Shifted(Polynomial(0.7), 1e-2),
     ):
         process = Process(schedule, 3)
         for name, spread in SPREADS.items():
@@ -153,6 +154,14 @@ def test_spreads_are_uniform_and_fill_the_interval(spread):
         assert torch.equal(u[:, 0::2] + u[:, 1::2], torch.ones(groups, strata // 2, dtype=torch.float64))
         halves = (u[:, 0::2] * strata / 2).long().sort(1).values
         assert torch.equal(halves, torch.arange(strata // 2).expand(groups, -1))
+
+
+def test_small_exponents_have_finite_weights():
+    """t = u^(2/w) underflows where w is tiny: the weight there is large, not inf · 0."""
+    x_0 = torch.zeros(20_000, 3, dtype=torch.int64)
+    for w in (0.9, 0.3, 0.02):
+        weight = ContinuousTime(Process(Polynomial(w), 3)).draw(x_0, Streams(0, len(x_0))).weight
+        assert weight.isfinite().all()
 
 
 def test_spreads_do_not_depend_on_how_ranks_split_the_batch():

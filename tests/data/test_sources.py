@@ -467,8 +467,11 @@ def test_images_have_a_side():
         (
             lambda d: write(d / "a.jsonl", b'{"text": "a"}\nnonsense\n'),
             {},
-            "line 2 of .*a.jsonl is not a JSON object: got nonsense",
+            "line 2 of .*a.jsonl is not a JSON object .Expecting value at character 1.: got nonsense",
         ),
+        (lambda d: write(d / "a.jsonl", b"\xef\xbb\xbfnonsense\n"), {}, "line 1 of .*a.jsonl is not a JSON object"),
+        (lambda d: write(d / "a.jsonl", b'{"text": "a"}\rno\r'), {}, "line 2 of .*a.jsonl is not a JSON object"),
+        (lambda d: write(d / "a.jsonl", b'{"text": "caf\xe9"}\n'), {}, "a.jsonl is not UTF-8: got byte 0xe9"),
         (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
         (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),
         (lambda d: write(d / "a.fasta", b"ACGT\nACGT\n"), {}, "is not FASTA"),

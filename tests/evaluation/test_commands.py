@@ -208,7 +208,10 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["score", "RUN", "a" * 17], "the text does not fit the model"),
         (["score", "RUN", ""], "there is nothing to score"),
         (["score", "RUN", "ab", "--label", "1"], "no such class: got 1, allowed: none: the model has no classes"),
-        (["score", "RUN", "ab", "--temperature", "1"], "unmask score has no such option: got --temperature, allowed"),
+        (
+            ["score", "RUN", "ab", "--temperature", "1"],
+            "unknown arguments, or in the wrong place: got --temperature 1, allowed: what",
+        ),
         (["frontier", "RUN", "--features", "a:b"], "texts are not measured by --features: got a:b, allowed: --judge"),
         (["frontier", "RUN", "--checker", "chess"], "unknown checker: got chess"),
         (["score", "RUN", "ab", "--repeats", "1"], "repeats is too small: got 1"),

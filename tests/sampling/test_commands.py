@@ -161,6 +161,11 @@ def test_classes_of_text_have_names(tmp_path, capsys):
             model.sample(1, label=wrong)
 
 
+def test_other_brackets_are_text():
+    found = parse("[Mask of Zorro] and [masks] ____", Bytes())
+    assert found.gap.sum() == 4
+
+
 def test_guidance_by_a_prompt_needs_hidden_tokens(letters, tmp_path):
     """Other networks were never trained on what "without the prompt" would show them."""
     for method in ("ar", "multinomial"):

@@ -80,8 +80,11 @@ def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, conso
     model = loaded(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
     count, do = len(held_out), "choose another split"
-    require(count >= 2, f"the split {real.split} is too small", got=count, allowed=">= 2", do=do)
-    _check_used(by, is_picture(model.vocabulary, model.facts.shape))
+    picture = is_picture(model.vocabulary, model.facts.shape)
+    least = 2 if picture else 1  # of samples, and of each half of the real data: pictures are compared by covariances
+    require(count >= 2 * least, f"the split {real.split} is too small", got=count, allowed=f">= {2 * least}", do=do)
+    require(wanted.count >= least, "too few samples", got=wanted.count, allowed=f">= {least}", do="raise --count")
+    _check_used(by, picture)
     rows = _rows(held_out, 2 * wanted.count)
     data, other = samples_of(model, rows[::2]), samples_of(model, rows[1::2])
     judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find_model(by.judge).pinned()

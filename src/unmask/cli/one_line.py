@@ -30,6 +30,7 @@ def _unboxed(text: str) -> str:
             sections[-1] += f" {line}"
     said = (re.sub(r"\s+", " ", section).strip() for section in sections)
     whole = "; ".join([part for part in said if part and not part.startswith("For full helptext")])
+    whole = re.sub(r" \(applied to unmask[^)]*\)", "", whole)
     for pattern, words in _KNOWN.items():
         if found := re.search(pattern, whole):
             parts = found.groupdict()
@@ -61,8 +62,9 @@ _KNOWN = {
     r"Missing value for argument '(?P<flag>.*?)'": (
         "{flag} has no value: got nothing after it, allowed: a value; see unmask COMMAND --help"
     ),
-    r"misplaced options: (?P<got>.*?) \(applied to unmask (?P<command>[^)]*)\)": (
-        "unmask {command} has no such option: got {got}, allowed: what its --help lists; leave it out"
+    r"misplaced options: (?P<got>.*?)(?: Arguments are applied|;|$)": (
+        "unknown arguments, or in the wrong place: got {got}, allowed: what unmask COMMAND --help lists; "
+        "leave them out, or move them behind COMMAND"
     ),
     r"Unrecognized options: (?P<got>[^;]*); Available subcommands: (?P<allowed>[^;]*)": (
         "unknown command: got {got}, allowed: {allowed}; see unmask --help"

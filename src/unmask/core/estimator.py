@@ -31,7 +31,7 @@ from .k_law import KLaw, UniformK
 from .objective import Draw, Nelbo, Positions, assemble, cross_entropy, prior, reconstruction
 from .points import Spread, iid, paired, stratified
 from .process import Process
-from .schedule import Polynomial, Schedule
+from .schedule import Polynomial, Schedule, Shifted
 from .streams import Streams
 
 
@@ -77,7 +77,8 @@ class Estimator(ABC):
 class ContinuousTime(Estimator):
     """The paper's estimator of Eq. (5): t by `spread`, independent masks, weight −α'_t/(1−α_t).
 
-    For α = 1 − t^w with w < 1 the variance would be infinite, so t = u^(2/w) there, with its density in the weight.
+    For α = 1 − t^w with w < 1, shifted or not, the variance would be infinite or nearly so: there, t = u^(2/w), with
+    its density in the weight.
     """
 
     process: Process
@@ -88,7 +89,8 @@ class ContinuousTime(Estimator):
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
         schedule, power = self.process.schedule, _time_power(self.process.schedule)
-        t = spread_over(self.spread, x_0, streams, strata) ** (1 / power)
+        u = spread_over(self.spread, x_0, streams, strata)
+        t = (u ** (1 / power)).clamp(min=torch.finfo(u.dtype).tiny)  # a power may underflow
         weight = -schedule.loss_weight(t) * t ** (1 - power) / power
         return independent_masks(self.process, x_0, streams, valid, t=t, weight=weight, first=0.0, last=1.0)
 
@@ -347,7 +349,9 @@ def _alpha_drop(schedule: Schedule, first: float, last: float) -> float:
 
 def _time_power(schedule: Schedule) -> float:
     """p such that t = u^(1/p) gives the weights of independent masks a finite variance: 1 where uniform times do."""
-    return float(schedule.w) / 2 if isinstance(schedule, Polynomial) and float(schedule.w) < 1 else 1.0
+    inner = schedule.schedule if isinstance(schedule, Shifted) else schedule
+    w = inner.w if isinstance(inner, Polynomial) else 1.0
+    return w / 2 if isinstance(w, float) and w < 1 else 1.0
 
 
 def _check_scalar(schedule: Schedule) -> None:

@@ -12,10 +12,10 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from ..files import atomic_write, digest, fail_undecoded
-from ..mistakes import extra, fail
+from ..mistakes import extra, fail, first_line
 
 
 def _open_zip(path: Path, mode: str) -> IO[bytes]:
@@ -83,30 +83,33 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number of the line, object on it) for every line that is not empty."""
     for number, line in enumerate(text_lines(path), start=1):
         if line.strip():
-            yield number, json_object(line) or fail_line(line, f"line {number} of {path}")
+            yield number, json_object(line, path, number)
 
 
-def json_object(line: str | bytes) -> dict[str, Any] | None:
-    """The object on a line, which has at least one field; None if there is none."""
+def json_object(line: str | bytes, path: Path, number: int = 0) -> dict[str, Any]:
+    """The object on a line of a file; the number is only needed for an error, which looks for it if it is 0."""
+    why = ""
     try:
         record = json.loads(line)
-    except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
-        return None
-    return record if isinstance(record, dict) and record else None
-
-
-def fail_line(line: str | bytes, where: str) -> NoReturn:
-    """Fail with a line that holds no object."""
+        if isinstance(record, dict):
+            return record
+    except UnicodeDecodeError as error:
+        fail_undecoded(path, error)
+    except json.JSONDecodeError as error:
+        why = f" ({error.msg} at character {error.pos + 1})"
+    except (ValueError, RecursionError) as error:  # a number that is too long, or nested too deeply
+        why = f" ({first_line(error)})"
     text = line if isinstance(line, str) else line.decode(errors="replace")
-    do = "correct the line, or treat the file as plain lines"
-    fail(f"{where} is not a JSON object", got=text.strip()[:60], allowed="one object per line", do=do)
+    place = f"line {number or _number_of(text, path)} of {path}"
+    fail(f"{place} is not a JSON object{why}", got=text.strip()[:60], allowed="one object per line", do="correct it")
 
 
-def place_of(line: bytes, path: Path) -> str:
-    """Which line of a file this is; only needed for an error, so it is searched for."""
+def _number_of(text: str, path: Path) -> int | str:
+    """Which line of a file this is, which may end in any way."""
     with readable(path) as file:
-        number = next((number for number, other in enumerate(file, start=1) if other.strip() == line.strip()), 0)
-    return f"line {number} of {path}"
+        lines = file.read().removeprefix(BOM_UTF8).splitlines()
+    found = (number for number, line in enumerate(lines, start=1) if line.strip() == text.strip().encode())
+    return next(found, "?")
 
 
 def parquet(path: Path) -> Any:

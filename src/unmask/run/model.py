@@ -280,8 +280,8 @@ class Model:
         names, classes = self.facts.label_names, self.network.classes
         if isinstance(label, str) and label in names:
             return names.index(label)
-        number = int(label) if isinstance(label, int) or label.isdigit() else -1
-        known = f"0..{classes - 1}" if all(map(str.isdigit, names)) else ", ".join(names[:20])
+        number = int(label) if isinstance(label, int) or label.isdecimal() else -1
+        known = f"0..{classes - 1}" if all(map(str.isdecimal, names)) else ", ".join(names[:20])
         require(
             0 <= number < classes,
             "no such class",

@@ -15,7 +15,7 @@ from ..data.vocabulary import Subwords, Vocabulary, shortened
 from ..mistakes import fail
 
 _GAP = re.compile(r"_{3,}|\[MASK:(\d+)\]")
-_MISSPELT = re.compile(r"\[\s*MASK\b[^\]]{0,20}\]?", re.IGNORECASE)
+_MISSPELT = re.compile(r"\[\s*MASK\s*[:=]?\s*-?\d*\s*\]|\[\s*MASK\s*[:=]\s*-?\d+", re.IGNORECASE)
 _PER_SUBWORD = 4
 _MOST = 1 << 20
 """Maximum number of tokens in all gaps."""

@@ -97,7 +97,9 @@ def from_environment() -> World:
 def joined(device: torch.device) -> Iterator[World]:
     """Initialise communication between the ranks for the duration of the block.
 
-    After a restart by torchrun the store still holds the addresses of the ranks before: every attempt has its own part.
+    After a restart by torchrun the store still holds the addresses of the ranks before, so every attempt has its own
+    part. Agents of several machines count attempts differently: there, torchrun must make a new store for each
+    (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1).
     """
     world = from_environment()
     if world.size == 1:
@@ -106,7 +108,9 @@ def joined(device: torch.device) -> Iterator[World]:
     if on_gpu(device):
         torch.cuda.set_device(world.local)
     store, rank, size = next(rendezvous("env://"))
-    own = PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    one_agent = os.environ.get("GROUP_WORLD_SIZE", "1") == "1"
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if one_agent else "any"
+    own = PrefixStore(f"attempt {attempt}", store)
     dist.init_process_group("nccl" if on_gpu(device) else "gloo", store=own, rank=rank, world_size=size)
     try:
         yield world

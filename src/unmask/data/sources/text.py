@@ -106,7 +106,7 @@ class JsonLinesPart(_Range):
         for block in files.read_range(self.path, self.start, self.stop, files.after_newline):
             for line in block.splitlines():
                 if line.strip():
-                    record = files.json_object(line) or files.fail_line(line, files.place_of(line, self.path))
+                    record = files.json_object(line, self.path)
                     text = _text(_field(record, self.column, self.path), self.column, self.path)
                     label = _field(record, self.label, self.path) if text and self.label else None
                     yield Piece(text, label) if text else NOTHING

@@ -110,8 +110,7 @@ export class Filling {
 
   /** Undo a run that produced nothing: remove its cards and restore the previous ones. What was done since stays. */
   takeBack(before) {
-    this.past.drop(before);
-    this.show(before);
+    if (this.past.drop(before)) this.show(before);
   }
 
   undo() {

@@ -136,7 +136,7 @@ async function start() {
     event.preventDefault();
     fail(event.reason);
   });
-  addEventListener("error", (event) => fail(event.error ?? event));
+  addEventListener("error", (event) => event.error && fail(event.error));
   addEventListener("scroll", hideBubble, { passive: true });
   fill("explain", new Explain());
   addTabs();

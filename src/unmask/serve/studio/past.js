@@ -18,12 +18,14 @@ export class Past {
     return state;
   }
 
-  /** Remove a state as if what followed it had never been: later ones show what it showed. */
+  /** Remove a state as if what followed it had never been: later ones show what it showed. Returns whether it was there. */
   drop(state) {
     const { cards, trajectory } = state, at = this.states.indexOf(state);
+    if (at < 0) return false;
     this.states.slice(at).forEach((later) => Object.assign(later, { cards, trajectory }));
     this.states.splice(at, 1);
     this.button.disabled = this.states.length === 0;
+    return true;
   }
 
   /** Remove and return the last state; undefined if there is none. */
