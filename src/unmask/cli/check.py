@@ -1,5 +1,6 @@
 """`unmask check`: how many samples of a file are valid, unique and novel."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,12 +40,15 @@ def run(path: Path, name: str, data: Path | None, as_json: bool) -> int:
 
 def _forms(dataset: Dataset, checker: Checker, console: Console) -> set[str]:
     """The forms of the training data, which may be long."""
-    split, found = dataset.split("train"), set()
+    split = dataset.split("train")
     with bar(console, "training data") as progress:
-        for number, text in enumerate(texts_of(split, dataset.vocabulary), start=1):
-            found.update(forms([text], checker))
-            progress(number, len(split))
-    return found
+
+        def counted() -> Iterator[str]:
+            for number, text in enumerate(texts_of(split, dataset.vocabulary), start=1):
+                progress(number, len(split))
+                yield text
+
+        return set(forms(counted(), checker))
 
 
 def _table(shares: dict[str, Share]) -> Table:

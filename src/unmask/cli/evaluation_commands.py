@@ -205,9 +205,9 @@ class Frontier:
     """Plot sample quality against network calls, for many samplers.
 
     Every combination of sampler, steps and temperature is measured in the same way, with real data for comparison.
-    Text is measured by its variety, by a 3-gram model of the training data and, with --judge, by generative perplexity
-    and MAUVE; images by the distance between features; any data by a checker. If interrupted, run the same command
-    again to resume. Examples:
+    Text is measured by its variety, by a 3-gram model of the training data and, with --judge and --checker, by
+    generative perplexity, MAUVE and validity; images by the distance between features. If interrupted, run the same
+    command again to resume. Examples:
       unmask frontier runs/book --samplers ancestral confidence --steps 8 32 128 -n 32
       unmask frontier runs/gpt2 --temperatures 0.8 0.9 1.0 --judge gpt2-large
       unmask frontier runs/cifar --features inception:weights-inception-2015-12-05-6726825d.pth -n 5000
@@ -233,7 +233,7 @@ class Frontier:
     features: str = "pixels"
     """Features of images to compare: pixels, inception:FILE (the distance is then FID), or MODULE:FUNCTION."""
     checker: Annotated[str | None, optional("NAME")] = None
-    """Check samples for validity: brackets, sudoku or smiles."""
+    """Check samples of text for validity: brackets, sudoku or smiles."""
     seed: int = 0
     """Random seed; sample i depends only on the seed and i."""
     batch_size: int = 64

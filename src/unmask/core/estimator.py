@@ -31,7 +31,7 @@ from .k_law import KLaw, UniformK
 from .objective import Draw, Nelbo, Positions, assemble, cross_entropy, prior, reconstruction
 from .points import Spread, iid, paired, stratified
 from .process import Process
-from .schedule import Polynomial, Schedule, Shifted
+from .schedule import Schedule
 from .streams import Streams
 
 
@@ -77,8 +77,7 @@ class Estimator(ABC):
 class ContinuousTime(Estimator):
     """The paper's estimator of Eq. (5): t by `spread`, independent masks, weight −α'_t/(1−α_t).
 
-    For α = 1 − t^w with w < 1, shifted or not, the variance would be infinite or nearly so: there, t = u^(2/w), with
-    its density in the weight.
+    Where uniform times would give an infinite variance, t = u^(1/p) with its density in the weight (`time_power`).
     """
 
     process: Process
@@ -88,7 +87,7 @@ class ContinuousTime(Estimator):
         _check_scalar(self.process.schedule)
 
     def draw(self, x_0: Tensor, streams: Streams, *, valid: Tensor | None = None, strata: int | None = None) -> Draw:
-        schedule, power = self.process.schedule, _time_power(self.process.schedule)
+        schedule, power = self.process.schedule, self.process.schedule.time_power
         u = spread_over(self.spread, x_0, streams, strata)
         t = (u ** (1 / power)).clamp(min=torch.finfo(u.dtype).tiny)  # a power may underflow
         weight = -schedule.loss_weight(t) * t ** (1 - power) / power
@@ -345,13 +344,6 @@ def independent_masks(
 def _alpha_drop(schedule: Schedule, first: float, last: float) -> float:
     alpha = schedule.alpha(torch.tensor([first, last], dtype=torch.float64))
     return (alpha[0] - alpha[1]).item()
-
-
-def _time_power(schedule: Schedule) -> float:
-    """p such that t = u^(1/p) gives the weights of independent masks a finite variance: 1 where uniform times do."""
-    inner = schedule.schedule if isinstance(schedule, Shifted) else schedule
-    w = inner.w if isinstance(inner, Polynomial) else 1.0
-    return w / 2 if isinstance(w, float) and w < 1 else 1.0
 
 
 def _check_scalar(schedule: Schedule) -> None:

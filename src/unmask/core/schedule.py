@@ -83,6 +83,11 @@ class Schedule(ABC):
         """Whether tokens have schedules of their own (GenMD4)."""
         return False
 
+    @property
+    def time_power(self) -> float:
+        """p such that times t = u^(1/p) give the weight of independent masks a finite variance; 1: uniform times do."""
+        return 1.0
+
     def at(self, tokens: Tensor) -> "Schedule":
         """The schedule of each given token. A scalar schedule is the same for all tokens."""
         del tokens
@@ -154,6 +159,11 @@ class Polynomial(Schedule):
 
     def time(self, alpha: Tensor, mask_prob: Tensor) -> Tensor:
         return (log_of_complement_pair(mask_prob, alpha) / self.w).exp()
+
+    @property
+    def time_power(self) -> float:
+        """E[weight²] = ∫ (w/t)² t^w dt is infinite for w < 1; with t = u^(2/w) it is not."""
+        return self.w / 2 if isinstance(self.w, float) and self.w < 1 else 1.0
 
     def __repr__(self) -> str:
         return f"Polynomial(w={self.w})"
@@ -259,6 +269,10 @@ class Shifted(Schedule):
         inner_alpha = ((alpha - self.epsilon) / self._scale).clamp(0, 1)
         inner_mask_prob = ((mask_prob - self.epsilon) / self._scale).clamp(0, 1)
         return self.schedule.time(inner_alpha, inner_mask_prob)
+
+    @property
+    def time_power(self) -> float:
+        return self.schedule.time_power
 
     @property
     def per_token(self) -> bool:

@@ -226,7 +226,7 @@ class Subwords(Vocabulary):
         except Exception as error:  # the library raises nothing more precise
             allowed, do = "the text of a tokenizer.json", "check the file"
             fail("this is not a tokenizer", got=first_line(error), allowed=allowed, do=do)
-        self._tokenizer.no_truncation()  # which would lose tokens, and the other would add some
+        self._tokenizer.no_truncation()  # a file may ask for either: tokens would be lost, or added
         self._tokenizer.no_padding()
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
         found = (self._tokenizer.token_to_id(name) for name in self._EOS_NAMES)
