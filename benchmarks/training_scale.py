@@ -31,12 +31,12 @@ def main() -> None:
         record.write(tokens=TOKENS, **figures)
         if figures["largest"][-1]["tokens_per_s"] is not None:
             break
-    for checkpoint in (False, True):
+    for recompute in (False, True):
         for name in ("10m", "85m", "300m", "1b"):
-            figures["sizes"].append(_row(_network(*SIZES[name]), 1024, checkpoint, size=name))
+            figures["sizes"].append(_row(_network(*SIZES[name]), 1024, recompute, size=name))
             record.write(tokens=TOKENS, **figures)
         for length in (256, 1024, 2048, 4096, 8192):
-            figures["lengths"].append(_row(_network(*SIZES["85m"]), length, checkpoint))
+            figures["lengths"].append(_row(_network(*SIZES["85m"]), length, recompute))
             record.write(tokens=TOKENS, **figures)
 
 
@@ -44,14 +44,14 @@ def _network(layers: int, heads: int, width: int) -> TransformerConfig:
     return TransformerConfig(VOCABULARY, layers, heads, width, mlp="relu2")
 
 
-def _row(network: TransformerConfig, length: int, checkpoint: bool, *, tokens: int = TOKENS, **names: Any) -> Any:
+def _row(network: TransformerConfig, length: int, recompute: bool, *, tokens: int = TOKENS, **names: Any) -> Any:
     """One measurement; a setting that does not fit in memory gives a row without figures."""
     gc.collect()
     torch._dynamo.reset()
     torch.cuda.empty_cache()
-    network = replace(network, checkpoint=checkpoint)
+    network = replace(network, recompute=recompute)
     training = TrainingConfig(steps=10**6, batch_size=tokens // length)
-    row: dict[str, Any] = {**names, "length": length, "checkpoint": checkpoint, "tokens_per_s": None}
+    row: dict[str, Any] = {**names, "length": length, "recompute": recompute, "tokens_per_s": None}
     row |= {"layers": network.layers, "width": network.width}
     try:
         config = RunConfig("", network, MD4Config(), training)

@@ -178,7 +178,7 @@ def test_every_preset_has_a_dry_run_without_its_data(tmp_path, here):
 
 def test_fields_are_set_by_name(here):
     """Numbers, pairs, switches and choices, wherever in the configuration they are."""
-    words = "--optimizer muon --k-law bell --k-bell 3 4 --checkpoint --no-time --rate=0.01 --final_rate 0.1 --layers 2"
+    words = "--optimizer muon --k-law bell --k-bell 3 4 --recompute --no-time --rate=0.01 --final_rate 0.1 --layers 2"
     done = here("train", "text8", "--dry-run", *words.split())
     assert done.returncode == 2  # the paper's preset masks independently, which has no law of k
     assert "k_law applies to exact-k masks only" in done.stderr
@@ -189,7 +189,7 @@ def test_fields_are_set_by_name(here):
     assert config["training"]["optimizer"]["rate"] == 0.01
     assert config["training"]["rate"]["final_rate"] == 0.1
     assert config["method"]["k_bell"] == [3.0, 4.0]
-    assert config["network"]["checkpoint"] is True
+    assert config["network"]["recompute"] is True
     assert config["network"]["conditioning"]["time"] is False
 
 
@@ -206,11 +206,11 @@ def test_a_preset_prepares_its_data_and_trains(here):
     assert "another configuration: got network.conditioning.time: True → False; method.kind" in other.stderr
 
 
-def test_activation_checkpointing_changes_nothing(tmp_path, here):
+def test_recomputed_activations_change_nothing(tmp_path, here):
     """The same curve, to the last bit."""
     words = "--steps 3 --batch-size 4 --layers 2 --heads 2 --width 16 --preview 0 --dropout 0.1"
     curves = []
-    for name, flag in (("kept", []), ("recomputed", ["--checkpoint"])):
+    for name, flag in (("kept", []), ("recomputed", ["--recompute"])):
         done = here("train", "characters", "--out", name, *words.split(), *flag)
         assert done.returncode == 0, done.stderr
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()

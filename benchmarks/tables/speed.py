@@ -101,7 +101,7 @@ def training_scale(result: dict[str, Any]) -> str:
     def line(r: dict[str, Any]) -> str:
         what = f"{r['parameters'] / 1e6:,.0f} M ({r['layers']}×{r['width']})"
         figures = f"{r['tokens_per_s']:,.0f} | {r['peak_gib']:.1f}"
-        return f"| {what} | {r['length']:,} | {'recomputed' if r['checkpoint'] else 'kept'} | {figures} |"
+        return f"| {what} | {r['length']:,} | {'recomputed' if r['recompute'] else 'kept'} | {figures} |"
 
     lines = ["| parameters | length | activations | tokens/s | peak GiB |", "|---" * 5 + "|"]
     lines += [line(r) for part in ("sizes", "lengths", "largest") for r in result[part] if r["tokens_per_s"]]

@@ -171,11 +171,11 @@ def test_dropout_drops_whole_channels_and_keeps_the_mean():
 
 @every_kind
 def test_recomputed_activations_change_nothing(build, shape):
-    """Losses and gradients with and without checkpointing, dropout on."""
+    """Losses and gradients with activations kept and recomputed, dropout on."""
     x, t, label = inputs(shape)
     results = []
     for use in (False, True):
-        network = awake(build(dropout=0.3, checkpoint=use))
+        network = awake(build(dropout=0.3, recompute=use))
         loss = network.head(network.features(x, t, label, network.draw_dropout(Streams(0, 4)))).square().mean()
         results.append((loss, torch.autograd.grad(loss, list(network.parameters()), allow_unused=True)))
     torch.testing.assert_close(results[0][0], results[1][0], rtol=0, atol=0)

@@ -257,7 +257,7 @@ def _troubles(config: RunConfig) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError:
-        smaller = f"--micro-batch {micro // 2} or --checkpoint" if micro > 1 else "--checkpoint or a smaller network"
+        smaller = f"--micro-batch {micro // 2} or --recompute" if micro > 1 else "--recompute or a smaller network"
         fail("the device is out of memory", got=f"{micro} sequences at once", allowed="fewer", do=f"try {smaller}")
     except RuntimeError as error:
         if world.size == 1:

@@ -50,7 +50,7 @@ class HourglassConfig:
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Rate of channel-wise dropout in all layers."""
-    checkpoint: bool = False
+    recompute: bool = False
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Hourglass(Network):
         keep: list[Tensor | None],
         seen: Tensor | None,
     ) -> Tensor:
-        return blocks.through(x, rotations(x.shape[1]), c, keep, recompute=self.config.checkpoint, seen=seen)
+        return blocks.through(x, rotations(x.shape[1]), c, keep, recompute=self.config.recompute, seen=seen)
 
     def parts(self) -> list[nn.Module]:
         return [*self.before, *self.inner, *self.after]

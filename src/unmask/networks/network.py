@@ -156,8 +156,8 @@ def in_compute_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind))
 
 
-def maybe_checkpoint(block: nn.Module, use: bool, *inputs: Any) -> Any:
-    """Run a block and keep its activations or, if `use`, recompute them in the backward pass."""
-    if use and torch.is_grad_enabled():
+def run_block(block: nn.Module, recompute: bool, *inputs: Any) -> Any:
+    """Run a block and keep its activations or, if `recompute`, compute them again in the backward pass."""
+    if recompute and torch.is_grad_enabled():
         return checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False)
     return block(*inputs)

@@ -24,7 +24,7 @@ from .network import (
     draw_channels,
     in_compute_dtype,
     linear,
-    maybe_checkpoint,
+    run_block,
     output_map,
     per_branch,
     rounded_up,
@@ -59,7 +59,7 @@ class TransformerConfig:
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Channel-wise dropout: probability that a channel of a residual branch is dropped for a whole sample."""
-    checkpoint: bool = False
+    recompute: bool = False
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
@@ -263,7 +263,7 @@ class Blocks(nn.ModuleList):
         first: Tensor | None = None
         caches = caches or [None] * len(self)
         for block, keep_1, keep_2, cache in zip(self, keep[::2], keep[1::2], caches, strict=True):
-            x, first = maybe_checkpoint(block, recompute, x, *rotations, c, keep_1, keep_2, seen, first, cache)
+            x, first = run_block(block, recompute, x, *rotations, c, keep_1, keep_2, seen, first, cache)
         return x
 
 
@@ -339,7 +339,7 @@ class Transformer(Network):
             inside = (torch.arange(length, device=x.device) < lengths[:, None])[:, None, None]
             seen = inside if seen is None else inside & seen
         keep = per_branch(dropout, 0, 2 * config.layers)
-        x = self.blocks.through(x, (cos, sin), c, keep, recompute=config.checkpoint, seen=seen)
+        x = self.blocks.through(x, (cos, sin), c, keep, recompute=config.recompute, seen=seen)
         x = self._ended(x, c)
         return x[:, length:] if pair else x.reshape(*x_t.shape, -1)
 

@@ -25,7 +25,7 @@ from .network import (
     check_sizes,
     draw_channels,
     linear,
-    maybe_checkpoint,
+    run_block,
     output_map,
     per_branch,
 )
@@ -48,7 +48,7 @@ class PixelConfig:
     conditioning: Conditioning = field(default_factory=Conditioning)
     dropout: float = 0.0
     """Rate of channel-wise dropout on residual branches."""
-    checkpoint: bool = False
+    recompute: bool = False
     """Recompute blocks in the backward pass instead of keeping their activations."""
 
     def __post_init__(self) -> None:
@@ -238,11 +238,11 @@ class PixelNetwork(Network):
         keep = iter(per_branch(dropout, 0, 2 * config.blocks + 1))
         left = [h]
         for block in self.down:
-            h = maybe_checkpoint(block, config.checkpoint, h, None, c, next(keep))
+            h = run_block(block, config.recompute, h, None, c, next(keep))
             left.append(h)
         h = self.middle(h, c, dropout[1:])
         for block in self.up:
-            h = maybe_checkpoint(block, config.checkpoint, h, left.pop(), c, next(keep))
+            h = run_block(block, config.recompute, h, left.pop(), c, next(keep))
         features: Tensor = self.pixel_head(h)
         return features.reshape(*x_t.shape, -1)
 

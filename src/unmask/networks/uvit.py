@@ -88,7 +88,7 @@ class UViT(PixelNetwork):
         tokens = self.into(patches(h, config.patch))
         inner = F.silu(self.condition_inner(c)) if self.condition_inner is not None and c is not None else None
         keep, rotations = per_branch(dropout, 0, 2 * config.layers), self.rotations(tokens.shape[1])
-        tokens = self.layers.through(tokens, rotations, inner, keep, recompute=config.checkpoint)
+        tokens = self.layers.through(tokens, rotations, inner, keep, recompute=config.recompute)
         return h + unpatched(self.out(tokens), height, width, config.patch)
 
 
