@@ -21,7 +21,6 @@ from unmask.run import Model, find_model
 from unmask.run.compression import compress, decompress
 from unmask.run.evaluate import Evaluation, batches, split_of
 from unmask.run.model import loaded
-from unmask.training import nelbo_in_chunks
 
 from .record import Record, plainly
 
@@ -58,7 +57,7 @@ def main() -> None:
     texts = [model.vocabulary.spelt(row) for row in split.read(numbers).tokens]
     text = b"".join(texts)
     rows = [written(model, given.model, text, steps) for steps in given.steps]
-    how: dict[str, Any] = {"draws": 16, "repeats": 4, "nelbo_fn": nelbo_in_chunks}
+    how: dict[str, Any] = {"draws": 16, "repeats": 4}
     scores = Scores.joined(score(model.network, batches(model, split, numbers, 4), model.estimator(), **how))
     scores = replace(scores, neighbours=split.running)
     bound = bits(per_unit(scores, np.array([len(part) for part in texts])))

@@ -14,8 +14,8 @@ from unmask import load
 from unmask.core import ContinuousTime, Controlled, Estimator, ExactK, PowerK, balanced, estimate_nelbo, iid, lattice
 from unmask.core.bound import fit_surprise
 from unmask.data import Dataset
+from unmask.evaluation.loss import nelbo_in_chunks
 from unmask.run import Run
-from unmask.training import nelbo_in_chunks
 
 from .record import Record
 

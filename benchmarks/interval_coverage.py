@@ -4,10 +4,12 @@ python -m benchmarks.interval_coverage
 """
 
 import math
+from typing import Any
 
 import torch
 
 from unmask.core import Linear, Process, Streams
+from unmask.core.bound import nelbo_at_once
 from unmask.core.exact import MarkovLaw
 from unmask.evaluation import Scores, Sequences, estimator_for, per_unit, score
 from unmask.evaluation.intervals import Z95
@@ -29,7 +31,8 @@ def main() -> None:
         for seed in range(REPETITIONS):
             x = law.draw(LENGTH, Streams(10_000 + seed, SEQUENCES))
             batch = [Sequences(x, torch.arange(SEQUENCES))]
-            found = Scores.joined(score(denoiser, batch, estimator_for(process, name), draws=4, repeats=8, seed=seed))
+            how: dict[str, Any] = {"draws": 4, "repeats": 8, "seed": seed, "nelbo_fn": nelbo_at_once}
+            found = Scores.joined(score(denoiser, batch, estimator_for(process, name), **how))
             figure = per_unit(found, found.tokens)
             truth = -law.log_prob(x).mean().item() / LENGTH
             inner += abs(figure.mean - truth) < Z95 * figure.monte_carlo

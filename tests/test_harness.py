@@ -19,8 +19,8 @@ from tests.small_models import trained
 from unmask.core import estimate_nelbo
 from unmask.evaluation import Question, answer, estimator_for
 from unmask.evaluation.continuation import windows
+from unmask.evaluation.loss import nelbo_in_chunks
 from unmask.harness import HarnessModel, main
-from unmask.training import nelbo_in_chunks
 from unmask.training.md4 import SCHEDULES
 
 CHOICE = """
@@ -145,7 +145,7 @@ def test_likelihoods_are_those_of_answer(subwords):
     model = ours.model
     question = Question("the cat", ("sat on", "sat in", "and the dog sat"), 0)
     estimator = estimator_for(model.process)
-    how = {"length": 16, "draws": 8, "seed": 3, "nelbo_fn": nelbo_in_chunks}
+    how = {"length": 16, "draws": 8, "seed": 3}
     (theirs,) = answer(model.network, {0: question}, estimator, model.vocabulary, **how)
     found = likelihoods(ours, *((question.context, f" {ending}") for ending in question.endings))
     assert [-value for value, _ in found] == pytest.approx(theirs.nats, rel=1e-6)

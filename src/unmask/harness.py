@@ -24,7 +24,6 @@ from .files import atomic_write, check_files
 from .mistakes import extra, require
 from .run import Model, Sampling, load
 from .sampling import Predictor
-from .training import nelbo_in_chunks
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -117,12 +116,7 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         return ids(kept, self.model.vocabulary), ids(context[len(kept) :] + continuation, self.model.vocabulary)
 
     def _nats(self, parts: list[list[Row]], quiet: bool) -> list[list[float]]:
-        how: dict[str, Any] = {
-            "draws": self.draws,
-            "repeats": self.repeats,
-            "seed": self.seed,
-            "nelbo_fn": nelbo_in_chunks,
-        }
+        how = {"draws": self.draws, "repeats": self.repeats, "seed": self.seed}
         return _of_parts(
             parts,
             max(1, self.batch_size // self.draws),

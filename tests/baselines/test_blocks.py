@@ -10,10 +10,10 @@ from tests.small_models import trained
 from unmask.baselines import BlockConfig, InBlocks
 from unmask.core import ContinuousTime, ExactK, Linear, Process, Streams, estimate_nelbo, uniform_grid
 from unmask.data import Plan, prepare
+from unmask.evaluation.loss import nelbo_in_chunks
 from unmask.networks import TransformerConfig
 from unmask.run import load
 from unmask.sampling import BLOCKS, Predictor, sample, trajectory
-from unmask.training import nelbo_in_chunks
 
 V, N = 5, 8
 PROCESS = Process(Linear(), V)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 
 from tests.sampling.oracle import chain
 from unmask.core import Cosine, Linear, Polynomial, Process, Streams, TokenPolynomial
+from unmask.core.bound import nelbo_at_once
 from unmask.evaluation import (
     Scores,
     Sequences,
@@ -42,13 +44,16 @@ def wrong(x, t, condition=None):
     return (0.7 * logits.softmax(-1) + 0.3 / V).log()
 
 
+at_once = partial(score, nelbo_fn=nelbo_at_once)
+
+
 def batches(size=16, x=X):
     return [Sequences(x[i : i + size], torch.arange(i, min(i + size, len(x)))) for i in range(0, len(x), size)]
 
 
 def scores(denoiser=None, name="exact-k", steps=None, **options):
     estimator = estimator_for(PROCESS, name, steps)
-    return Scores.joined(score(denoiser or LAW.denoiser(PROCESS), batches(), estimator, **options))
+    return Scores.joined(at_once(denoiser or LAW.denoiser(PROCESS), batches(), estimator, **options))
 
 
 def of_windows(nats, *, neighbours):
@@ -115,7 +120,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
 
 
 def test_cutting_into_batches_changes_nothing():
-    whole = Scores.joined(score(LAW.denoiser(PROCESS), batches(COUNT), estimator_for(PROCESS), draws=2, repeats=2))
+    whole = Scores.joined(at_once(LAW.denoiser(PROCESS), batches(COUNT), estimator_for(PROCESS), draws=2, repeats=2))
     assert np.array_equal(whole.nats, scores(draws=2, repeats=2).nats)
 
 
@@ -149,7 +154,7 @@ def test_paired_differences_have_smaller_errors():
 def test_other_sequences_of_the_same_lengths_are_not_paired():
     def scored(tokens, valid=None):
         batch = Sequences(tokens, torch.arange(len(tokens)), valid)
-        return Scores.joined(score(LAW.denoiser(PROCESS), [batch], estimator_for(PROCESS), draws=1, repeats=2))
+        return Scores.joined(at_once(LAW.denoiser(PROCESS), [batch], estimator_for(PROCESS), draws=1, repeats=2))
 
     with pytest.raises(ValueError, match="different sequences: got 4 and 4 sequences that are not the same"):
         compare(scored(X[:4]), scored(X[[0, 1, 3, 2]]))

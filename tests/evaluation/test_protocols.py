@@ -27,7 +27,6 @@ from unmask.evaluation.choices import _row
 from unmask.run import load
 from unmask.run.zero_shot import ZeroShot
 from unmask.sampling import Predictor
-from unmask.training import nelbo_in_chunks
 
 GOLDEN = [
     ("wikitext", " = = Career = = \n", " == Career ==\n"),
@@ -150,7 +149,7 @@ def test_questions_have_their_own_masks_and_endings_share_them(subwords):
     def costs(*numbers):
         asked = dict.fromkeys(numbers, twins)
         estimator, vocabulary = model.estimator(), model.vocabulary
-        found = answer(model.network, asked, estimator, vocabulary, length=16, draws=1, nelbo_fn=nelbo_in_chunks)
+        found = answer(model.network, asked, estimator, vocabulary, length=16, draws=1)
         return [one.nats for one in found]
 
     first, second = costs(0, 1)

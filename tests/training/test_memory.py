@@ -11,7 +11,7 @@ from unmask.networks import TransformerConfig, cost
 from unmask.run import RunConfig
 from unmask.run.bench import MadeUp
 from unmask.training import MD4Config, Trainer, TrainingConfig
-from unmask.training.loss import chunk_size
+from unmask.evaluation.loss import chunk_size
 
 torch.set_num_threads(1)
 vocabulary, length, batch = 50257, 128, 16

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..core import ExactK, Linear, Process, Streams, inverse_cdf, stratified
+from ..evaluation.loss import chunk_size, masked_loss
 from ..networks import Network
 from ..training import EstimatorMethod, Needs
-from ..training.loss import chunk_size, masked_loss
 from .autoregressive import ChainRule
 
 

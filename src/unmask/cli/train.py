@@ -21,6 +21,7 @@ from unmask.configs import to_json
 from unmask.core.device import best_device
 from unmask.data import Dataset, Plan
 from unmask.data.manifest import FILE
+from unmask.evaluation.loss import chunk_size
 from unmask.files import check_folder
 from unmask.mistakes import fail, first_line, nearest, require
 from unmask.networks import TransformerConfig, cost
@@ -31,7 +32,6 @@ from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
 from unmask.run.train import held_out
 from unmask.training import Report
-from unmask.training.loss import chunk_size
 from unmask.training.world import from_environment
 
 from . import data as data_command

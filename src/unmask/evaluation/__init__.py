@@ -21,6 +21,7 @@ from .likelihood import (
     repeats_for,
     score,
 )
+from .loss import Loss, masked_loss, nelbo_in_chunks
 from .ngram import NGram
 from .protocols import DETOKENISERS, PROTOCOLS, Protocol, find_detokeniser, find_protocol
 from .resampling import jackknife
@@ -46,6 +47,7 @@ __all__ = [
     "HubText",
     "Interval",
     "Judge",
+    "Loss",
     "Mauve",
     "NGram",
     "Protocol",
@@ -78,7 +80,9 @@ __all__ = [
     "in_groups",
     "jackknife",
     "kernel_distance",
+    "masked_loss",
     "mauve",
+    "nelbo_in_chunks",
     "order_bounds",
     "passed",
     "per_unit",

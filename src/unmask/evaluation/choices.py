@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from ..core import Estimator
-from ..core.bound import NelboFn
 from ..data.files import json_lines
 from ..data.vocabulary import Vocabulary
 from ..mistakes import fail, require
+from ..networks import Network
 from .continuation import Row, by_length, cost, ids
 from .statistics import Share
 
@@ -82,7 +82,7 @@ def _question(record: dict[str, Any], where: str) -> Question:
 
 
 def answer(
-    denoiser: Any,
+    network: Network,
     questions: Mapping[int, Question],
     estimator: Estimator,
     vocabulary: Vocabulary,
@@ -91,14 +91,13 @@ def answer(
     draws: int = 32,
     seed: int = 0,
     whole: bool = False,
-    nelbo_fn: NelboFn,
 ) -> Iterator[Answered]:
     """The cost of every ending, whatever the others are; the number of a question decides its random numbers. `whole`:
     include the question, as the paper does.
     """
 
     def nats(rows: list[Row]) -> Tensor:
-        return cost(denoiser, rows, estimator, draws=draws, seed=seed, nelbo_fn=nelbo_fn)
+        return cost(network, rows, estimator, draws=draws, seed=seed)
 
     rows = [
         _row(one.context, ending, vocabulary, length, whole, number)

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from ..core import Estimator, Process, estimate_nelbo
-from ..core.bound import NelboFn
 from ..data.vocabulary import Vocabulary
+from ..networks import Network
 from ..sampling import Predictor
 from ..sampling.frame import number, together
 from .chain import most_confident
+from .loss import nelbo_in_chunks
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,19 @@ def by_length(rows: Sequence[Row], most: int, values: Callable[[list[Row]], Tens
 
 
 def cost(
-    denoiser: Any,
+    network: Network,
     rows: Sequence[Row],
     estimator: Estimator,
     *,
     draws: int = 32,
     repeats: int = 2,
     seed: int = 0,
-    nelbo_fn: NelboFn,
 ) -> Tensor:
     """The NELBO of the hidden part of each row in nats [B]; all rows have the same length."""
-    x_0, hidden = _stacked(rows, next(denoiser.parameters()).device)
+    x_0, hidden = _stacked(rows, next(network.parameters()).device)
     numbers = torch.tensor([row.number for row in rows], device=x_0.device)
-    how = {"draws": draws, "repeats": repeats, "seed": seed}
-    return estimate_nelbo(denoiser, x_0, estimator, index=numbers, valid=hidden, nelbo_fn=nelbo_fn, **how).mean
+    how: dict[str, Any] = {"draws": draws, "repeats": repeats, "seed": seed, "nelbo_fn": nelbo_in_chunks}
+    return estimate_nelbo(network, x_0, estimator, index=numbers, valid=hidden, **how).mean
 
 
 @torch.no_grad()

@@ -21,11 +21,12 @@ from ..core import (
     low_variance,
     uniform_grid,
 )
-from ..core.bound import NelboFn, nelbo_at_once
+from ..core.bound import NelboFn
 from ..data import Split
 from ..data.order import Indices
 from ..mistakes import fail, require
 from .intervals import student95
+from .loss import nelbo_in_chunks
 
 Floats = NDArray[np.float64]
 BLOCKS = 10
@@ -217,9 +218,12 @@ def score(
     draws: int = 4,
     repeats: int = 4,
     seed: int = 0,
-    nelbo_fn: NelboFn = nelbo_at_once,
+    nelbo_fn: NelboFn = nelbo_in_chunks,
 ) -> Iterator[Scores]:
-    """The bound of every sequence, batch by batch, from `repeats` groups of `draws` evaluations each."""
+    """The bound of every sequence, batch by batch, from `repeats` groups of `draws` evaluations each.
+
+    A denoiser that is a mere function, without features and a head, needs `nelbo_fn=nelbo_at_once`.
+    """
     for batch in batches:
         found = estimate_nelbo(
             denoiser,

@@ -24,10 +24,10 @@ from .network import (
     draw_channels,
     in_compute_dtype,
     linear,
-    run_block,
     output_map,
     per_branch,
     rounded_up,
+    run_block,
 )
 
 

@@ -25,9 +25,9 @@ from .network import (
     check_sizes,
     draw_channels,
     linear,
-    run_block,
     output_map,
     per_branch,
+    run_block,
 )
 
 

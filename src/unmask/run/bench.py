@@ -22,9 +22,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from ..core.device import on_gpu
 from ..data import Batch
+from ..evaluation.loss import chunk_size
 from ..networks import Cost, cost
 from ..training import Trainer
-from ..training.loss import chunk_size
 from .config import RunConfig
 from .train import build_network
 

@@ -26,10 +26,9 @@ from ..data import Dataset, Split
 from ..data.order import Indices
 from ..data.vocabulary import Integers
 from ..evaluation import Estimate, Scores, Sequences, bits, per_unit, perplexity, repeats_for, score
+from ..evaluation.loss import LOGITS
 from ..files import atomic_write, fingerprint, write_json
 from ..mistakes import require
-from ..training import nelbo_in_chunks
-from ..training.loss import LOGITS
 from ..training.world import ALONE, World
 from .folder import EVALS, Facts, ModelFolder
 from .model import Model, loaded
@@ -267,7 +266,6 @@ def _scores(model: Model, split: Split, estimator: Estimator, wanted: Evaluation
         draws=wanted.draws,
         repeats=wanted.repeats,
         seed=wanted.seed,
-        nelbo_fn=nelbo_in_chunks,
     )
 
 

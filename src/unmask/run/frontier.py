@@ -21,7 +21,6 @@ from ..files import atomic_write, read_kept, write_json
 from ..mistakes import extra, require
 from ..sampling import find_sampler, fitting, options_of
 from ..sampling.frame import together
-from ..training import nelbo_in_chunks
 from .evaluate import decided_by
 from .model import Model
 from .sampling import Sampling
@@ -183,7 +182,7 @@ def under_model(judge: Model, vocabulary: Vocabulary) -> SampleMetric:
             Sequences(torch.stack([rows[i] for i in part]).to(judge.device), torch.tensor(part, device=judge.device))
             for part in together(rows, _ROWS)
         )
-        found = Scores.joined(score(judge.network, batches, estimator, draws=1, repeats=2, nelbo_fn=nelbo_in_chunks))
+        found = Scores.joined(score(judge.network, batches, estimator, draws=1, repeats=2))
         return {"generative perplexity": Value(*perplexity(per_unit(found, found.tokens)))}
 
     return perplexities

@@ -21,7 +21,7 @@ from ..mistakes import require
 from ..networks import Halves, Network, Replayed
 from ..sampling import MASKED, SCORES, Frame, Guidance, Predictor, Sampled, blank, ended, trajectory
 from ..sampling.frame import together
-from ..training import Method, nelbo_in_chunks
+from ..training import Method
 from .folder import Facts, ModelFolder
 from .places import find_model
 from .previews import texts
@@ -100,7 +100,6 @@ class Model:
                 draws=draws,
                 repeats=repeats,
                 seed=seed,
-                nelbo_fn=nelbo_in_chunks,
             )
             found |= dict(zip(index, zip((-part.nats).tolist(), part.error.tolist(), strict=True), strict=True))
         return [found[i] for i in range(len(rows))]

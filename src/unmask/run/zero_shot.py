@@ -31,7 +31,6 @@ from ..evaluation import (
 from ..evaluation.sets import Text
 from ..files import digest, fingerprint, read_kept, write_json
 from ..mistakes import fail, require
-from ..training import nelbo_in_chunks
 from .evaluate import Evaluation, Progress, of_some
 from .folder import EVALS, ModelFolder
 from .model import Model, loaded
@@ -104,7 +103,6 @@ def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progres
         draws=how.draws,
         repeats=how.repeats,
         seed=how.seed,
-        nelbo_fn=nelbo_in_chunks,
     )
     scores = replace(Scores.joined(found), neighbours=True)
     figure = per_unit(scores, scores.tokens)
@@ -193,7 +191,6 @@ def _answers(model: Model, questions: dict[int, Question], settings: dict[str, A
         draws=settings["draws"],
         seed=settings["seed"],
         whole=settings["whole"],
-        nelbo_fn=nelbo_in_chunks,
     )
     answered = list(found)
     write_json(path, [asdict(one) for one in answered])

@@ -1,11 +1,10 @@
-"""Training: methods (MD4, GenMD4), the loop, chunked losses, optimisers, rates, moving averages, checkpoints."""
+"""Training: methods (MD4, GenMD4), the loop, optimisers, rates, moving averages, checkpoints."""
 
 from .average import Average
 from .checkpoint import Snapshot
 from .estimator_method import EstimatorMethod, OwnBound
 from .genmd4 import GenMD4, GenMD4Config
 from .loop import Bits, Report, Trainer, TrainingConfig
-from .loss import Loss, masked_loss, nelbo_in_chunks
 from .md4 import MD4, MD4Config
 from .method import Method, Needs
 from .optimizer import OptimizerConfig, Optimizers, build_optimizer
@@ -18,7 +17,6 @@ __all__ = [
     "EstimatorMethod",
     "GenMD4",
     "GenMD4Config",
-    "Loss",
     "MD4Config",
     "Method",
     "Needs",
@@ -31,7 +29,5 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "build_optimizer",
-    "masked_loss",
-    "nelbo_in_chunks",
     "rate_factor",
 ]

@@ -25,7 +25,6 @@ from ..sampling import Predictor, blank, sample
 from . import checkpoint
 from .average import Average
 from .feed import DeviceBatch, Feed
-from .loss import nelbo_in_chunks
 from .method import Method
 from .optimizer import OptimizerConfig, build_optimizer
 from .rate import RateConfig, rate_factor
@@ -348,9 +347,7 @@ class Trainer:
         parts = np.split(rows, range(_VALIDATION_BATCH, len(rows), _VALIDATION_BATCH))
         batches = (Sequences.read(split, part, self.device, labels=network.classes > 0) for part in parts)
         draws, seed = 1 if estimator.exact else 4, self.config.seed ^ 1  # a different seed from training
-        return Scores.joined(
-            score(network, batches, estimator, draws=draws, repeats=2, seed=seed, nelbo_fn=nelbo_in_chunks)
-        )
+        return Scores.joined(score(network, batches, estimator, draws=draws, repeats=2, seed=seed))
 
     @torch.no_grad()
     def preview(self) -> Tensor | None:

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from ..core import Draw, Estimator, Streams, paired, stratified
 from ..core.points import Spread
 from ..evaluation.likelihood import DEFAULT, Fit, Taken, estimator_for
+from ..evaluation.loss import Loss, constant_shape, head_losses, masked_loss
 from ..networks import Network
 from ..networks.network import Dropout, compiled
 from ..sampling import MASKED, Family
 from .graph import Recorded
-from .loss import Loss, constant_shape, head_losses, masked_loss
 
 
 def spread_of(rows: int) -> Spread:

@@ -21,9 +21,10 @@ from unmask.core import (
     stratified,
     uniform_grid,
 )
+from unmask.evaluation import loss as loss_module
+from unmask.evaluation.loss import masked_loss, nelbo_in_chunks
 from unmask.networks import Conditioning, Transformer, TransformerConfig
-from unmask.training import GenMD4Config, MD4Config, masked_loss, nelbo_in_chunks
-from unmask.training import loss as loss_module
+from unmask.training import GenMD4Config, MD4Config
 from unmask.training.genmd4 import LearnedWeights
 
 V = 13
