@@ -16,7 +16,7 @@ from tests import processes
 from tests.commands import UNMASK
 from tests.processes import several
 from tests.small_models import trained
-from unmask.cli.main import COMMANDS, GROUPS, main
+from unmask.cli.main import _WITH_SETTINGS, COMMANDS, GROUPS, main
 from unmask.data import Plan, prepare
 from unmask.training import OptimizerConfig
 
@@ -49,6 +49,12 @@ def test_every_command_has_examples_and_json_and_is_documented(name, capsys):
     assert "--json" in text
     assert ("--seed" in text) == (name in RANDOM | {"train", "bench train", "bench sample"})
     assert f"unmask {name}" in DOCUMENTS
+
+
+@pytest.mark.parametrize("name", _WITH_SETTINGS)
+def test_help_names_the_fields_of_a_preset(name, capsys):
+    assert main([*name.split(), "cifar10", "--help"]) == 0
+    assert "--condition-width" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -377,6 +377,46 @@ def test_hub_data_sets_through_a_local_stand_in(tmp_path):
         prepare(Plan(f"hub:{folder}", reading=Reading(column="body")), tmp_path / "other")
 
 
+def test_a_network_that_fails_midway_keeps_the_finished_parts(tmp_path, monkeypatch):
+    import datasets
+
+    folder, out, calls = tmp_path / "owner" / "set", tmp_path / "out", []
+    folder.mkdir(parents=True)
+    for i in range(4):
+        (folder / f"train-{i}.jsonl").write_text("".join(json.dumps({"text": w}) + "\n" for w in WORDS[i::4]))
+    plan, whole = Plan(f"hub:{folder}", vocabulary="bytes", length=8), datasets.load_dataset
+
+    def failing(*words, **options):
+        calls.append(words)
+        if len(calls) == 4:  # to count the shards, then once for each
+            raise RuntimeError("connection reset")
+        return whole(*words, **options)
+
+    monkeypatch.setattr(datasets, "load_dataset", failing)
+    with pytest.raises(OSError, match=r"connection reset; check the network, then run the same command again"):
+        prepare(plan, out)
+    assert sorted(path.name for path in out.rglob("part-*") if not path.suffix) == ["part-000000", "part-000001"]
+    monkeypatch.undo()
+    prepare(plan, out)
+    assert sorted(documents(Dataset(out))) == sorted(WORDS)
+
+
+def test_rows_of_numbers_of_different_lengths_have_an_end(tmp_path):
+    """0 is a value like any other; a row without numbers is none."""
+    rows = [" ".join(map(str, RNG.integers(0, 5, size=n))) for n in RNG.integers(2, 7, size=60)]
+    (tmp_path / "a.txt").write_text("\n".join([rows[0], "\u00a0", *rows[1:]]) + "\n")
+    dataset = prepared(tmp_path, tmp_path / "a.txt", kind="lines", vocabulary="integers:5", rows=True)
+    assert (dataset.vocabulary.size, dataset.vocabulary.eos_id, dataset.manifest.empty) == (6, 5, 1)
+    assert sorted(documents(dataset)) == sorted(rows)
+    batch = dataset.split("train").read(np.arange(40))
+    assert (batch.tokens[~batch.valid] == 5).all()
+    assert [dataset.vocabulary.decode(row) for row in batch.tokens] == [
+        dataset.vocabulary.decode(row[valid]) for row, valid in zip(batch.tokens, batch.valid, strict=True)
+    ]
+    with pytest.raises(ValueError, match=r"outside the vocabulary: got 5, allowed: 0\.\.4"):
+        dataset.vocabulary.encode("4 5")
+
+
 def test_fetching_checks_what_came(tmp_path):
     """From a real HTTP server: fetched once, checked, and a damaged file is named."""
     import functools

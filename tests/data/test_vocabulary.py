@@ -21,6 +21,16 @@ def all_vocabularies():
     }
 
 
+@pytest.mark.parametrize("eos", [False, True])
+def test_integers_survive_the_round_trip(eos):
+    vocabulary = Integers(300, eos)
+    assert vocabulary.size == 300 + eos
+    ids = vocabulary.encode("0 299 7")
+    assert vocabulary.decode(np.append(ids, vocabulary.eos_id) if eos else ids) == "0 299 7"
+    assert from_json(vocabulary.to_json()) == vocabulary
+    assert (vocabulary == Integers(300)) is not eos
+
+
 VOCABULARIES = all_vocabularies()
 every_vocabulary = pytest.mark.parametrize("vocabulary", VOCABULARIES.values(), ids=VOCABULARIES.keys())
 

@@ -25,7 +25,7 @@ from unmask.evaluation.intervals import student95
 from unmask.evaluation.sample_metrics import Value
 from unmask.run import Run, load, zero_shot
 from unmask.run.evaluate import Evaluation, evaluate
-from unmask.run.frontier import format_value
+from unmask.run.frontier import Point, format_value
 from unmask.run.orders import order_interval
 from unmask.run.scored import scored
 from unmask.sampling import Predictor
@@ -343,6 +343,16 @@ def test_samples_of_a_file_are_checked(letters, tmp_path, capsys):
 def frontier(capsys, run, tmp_path, *words):
     code, out, err = command(capsys, "frontier", run, "--out", tmp_path / "frontier", "--json", *words)
     return code, json.loads(out) if code == 0 else err
+
+
+def test_settings_of_a_sampler_are_lines_of_their_own():
+    """Unless an option takes the place of steps."""
+
+    def curve(name, steps, **options):
+        return Point(name, steps, 1.0, 6, 2.0, 0.1, {}, options).curve
+
+    assert curve("remask-cap", 8, eta=0.02) == curve("remask-cap", 16, eta=0.02) != curve("remask-cap", 8, eta=0.1)
+    assert curve("first-hitting", None, tokens_per_call=2) == curve("first-hitting", None, tokens_per_call=4)
 
 
 def test_frontier_of_text(letters, capsys, tmp_path):

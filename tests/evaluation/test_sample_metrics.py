@@ -67,6 +67,17 @@ def test_generative_perplexity_and_mauve(judge_folder):
     assert same.value == pytest.approx(1, abs=1e-6)
 
 
+def test_a_judge_without_a_longest_text_cuts_none(judge_folder, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(judge_folder)
+    tokenizer.save_pretrained(tmp_path)
+    config = transformers.BloomConfig(vocab_size=len(tokenizer), hidden_size=16, n_layer=1, n_head=2)
+    transformers.BloomForCausalLM(config).save_pretrained(tmp_path)
+    lengths = [len(tokenizer(text)["input_ids"]) for text in TEXTS]
+    assert max(lengths) > 5
+    assert Judge(str(tmp_path)).surprise(TEXTS).tokens.tolist() == [n - 1 for n in lengths]
+
+
 @pytest.mark.parametrize("name", ["no/such/folder", "."])
 def test_a_judge_that_cannot_be_loaded(name, tmp_path, monkeypatch):
     pytest.importorskip("transformers")

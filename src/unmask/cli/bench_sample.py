@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.configs import to_json
-from unmask.core.device import on_gpu
 from unmask.files import check_files, write_json
 from unmask.run.bench_sample import SampleSpeed, measure
 from unmask.run.train import build_network
@@ -36,7 +35,7 @@ def run(command: "BenchSample") -> int:
     device, name = measured.device()
     with device:
         network = build_network(config.network, config.training.seed).eval().requires_grad_(False)
-    if config.training.compile != "off" and on_gpu(device):
+    if config.training.compiled(device):
         network.compile_parts(dynamic=None)
     start = time.perf_counter()
     rows = measure(

@@ -132,7 +132,7 @@ def _help_with_settings(name: str, own: list[str]) -> int:
 
     try:
         command: Any = _parse([name, *own])
-        chosen = command.preset, command.method
+        chosen = command.preset, getattr(command, "method", None)
     except ValueError:  # a required word is missing: help that is asked for is given all the same
         chosen = None, None
     print(train.help_text(*chosen))

@@ -34,4 +34,5 @@ def document(name: str, seed: int, start: float, **figures: Any) -> dict[str, An
 
 def _without_out(words: list[str]) -> list[str]:
     """The arguments without --out: where the result was written is not part of the measurement."""
-    return [word for word, before in zip(words, ["", *words], strict=False) if "--out" not in (word, before)]
+    pairs = zip(words, ["", *words], strict=False)
+    return [word for word, before in pairs if "--out" not in (word, before) and not word.startswith("--out=")]

@@ -32,7 +32,7 @@ def choose_vocabulary(name: str | None, source: Source, rows: bool, workers: int
         return Characters(symbols, eos) if len(symbols) <= MANY else Bytes(eos)
     with_argument: dict[str, Callable[[str], Vocabulary]] = {
         "alphabet": lambda symbols: Characters(symbols, eos),
-        "integers": lambda size: Integers(_number(size)),
+        "integers": lambda size: Integers(_number(size), eos),
         "bpe": lambda size: Subwords.train(_sample(source), _number(size)),
     }
     alone: dict[str, Callable[[], Vocabulary]] = {

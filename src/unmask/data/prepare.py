@@ -260,6 +260,9 @@ def _encode(job: _Job) -> None:
                     do="use --layout packed",
                 )
             ids = job.vocabulary.encode(piece.content)
+            if job.rows and not ids.size:
+                empty += 1
+                continue
             if job.rows and job.longest is not None and ids.size > job.longest:
                 dropped += 1
                 continue

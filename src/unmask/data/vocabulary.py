@@ -172,35 +172,37 @@ MOST_VALUES = 1 << 24
 
 
 class Integers(Vocabulary):
-    """Values 0..size−1 as they are: pixels (size 256), notes, anything that is already an integer."""
+    """Values 0, 1, … as they are: pixels (256 values), notes, anything that is already an integer; the end last."""
 
-    def __init__(self, size: int):
-        if size < 1:
-            fail("the vocabulary is empty", got=size, allowed="a size >= 1", do="pass the number of values")
-        if size > MOST_VALUES:
+    def __init__(self, values: int, eos: bool = False):
+        if values < 1:
+            fail("the vocabulary is empty", got=values, allowed="a size >= 1", do="pass the number of values")
+        if values > MOST_VALUES:
             allowed = f"at most {MOST_VALUES:,} values"
-            fail("the vocabulary is too large", got=f"{size:,}", allowed=allowed, do="map the values to 0, 1, 2, …")
-        self.size = size
+            fail("the vocabulary is too large", got=f"{values:,}", allowed=allowed, do="map the values to 0, 1, 2, …")
+        self.values = values
+        self.size = values + eos
+        self.eos_id = values if eos else None
 
     def encode(self, content: Content) -> Ids:
         if isinstance(content, str | bytes):
             content = _numbers(as_text(content))
         if not np.issubdtype(content.dtype, np.integer):
             fail("the values are not integers", got=content.dtype, allowed="an integer array", do="convert it first")
-        if content.size and not (content.min() >= 0 and content.max() < self.size):
+        if content.size and not (content.min() >= 0 and content.max() < self.values):
             least = int(content.min())
             got, do = (least, "shift the values") if least < 0 else (int(content.max()), "pass a larger size")
-            fail("a value is outside the vocabulary", got=got, allowed=f"0..{self.size - 1}", do=do)
+            fail("a value is outside the vocabulary", got=got, allowed=f"0..{self.values - 1}", do=do)
         return content.astype(self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        return " ".join(map(str, np.asarray(ids).ravel().tolist()))
+        return " ".join(str(i) for i in np.asarray(ids).ravel().tolist() if i != self.eos_id)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "integers", "size": self.size}
+        return {"kind": "integers", "size": self.values} | ({} if self.eos_id is None else {"eos": True})
 
     def __repr__(self) -> str:
-        return f"integers 0..{self.size - 1}"
+        return f"integers 0..{self.values - 1}" + ("" if self.eos_id is None else " and end of text")
 
 
 def _numbers(text: str) -> NDArray[np.int64]:
@@ -356,7 +358,7 @@ def from_json(document: dict[str, Any]) -> Vocabulary:
     kinds: dict[str, Callable[[dict[str, Any]], Vocabulary]] = {
         "characters": lambda d: Characters(d["symbols"], d["eos"]),
         "bytes": lambda d: Bytes(d["eos"]),
-        "integers": lambda d: Integers(d["size"]),
+        "integers": lambda d: Integers(d["size"], d.get("eos", False)),
         "subwords": lambda d: Subwords(json.dumps(d["tokenizer"])),
     }
     kind = document.get("kind", "")

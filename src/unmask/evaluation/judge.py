@@ -28,7 +28,8 @@ class Judge:
             got, do = f"{name} ({first_line(problem)})", "check the name"
             fail("the judge cannot be loaded", got=got, allowed="a causal model", do=do)
         self.name = name
-        self.context: int = self._model.config.max_position_embeddings
+        most = getattr(self._model.config, "max_position_embeddings", None)  # some kinds have no limit of their own
+        self.context: int = most or self._tokenizer.model_max_length
         self._device = device
 
     @torch.no_grad()

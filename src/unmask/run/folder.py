@@ -202,7 +202,9 @@ class Run(ModelFolder):
         return None if path is None else path.name
 
     def pinned(self, world: World = ALONE) -> "Run":
-        name = world.broadcast(self.identity if world.first else None)
+        with world.first_only() as first:
+            identity = self.identity if first else None
+        name = world.broadcast(identity)
         return self._fail_without() if name is None else replace(self, at=name)
 
     @property

@@ -91,9 +91,18 @@ class Point:
         """The setting in words."""
         if self.sampler == DATA:
             return DATA
-        options = "".join(f", {name} {value:g}" for name, value in self.options.items())
         steps = "" if self.steps is None else f", {self.steps} steps"
-        return f"{self.sampler}{options}{steps}, temperature {self.temperature:g}"
+        return f"{self.sampler}{self._options}{steps}, temperature {self.temperature:g}"
+
+    @property
+    def curve(self) -> str:
+        """The line that the point lies on: settings that differ in their steps or, without a grid, in their options."""
+        options = "" if self.steps is None else self._options
+        return f"{self.sampler}{options}, temperature {self.temperature:g}"
+
+    @property
+    def _options(self) -> str:
+        return "".join(f", {name} {value:g}" for name, value in self.options.items())
 
 
 def frontier(
@@ -217,7 +226,7 @@ def markdown(points: Sequence[Point]) -> str:
 
 
 def plot_points(points: Sequence[Point], path: Path) -> None:
-    """Plot every value against network calls, one line per sampler and temperature, real data as a dashed line."""
+    """Plot every value against network calls, one line per `Point.curve`, real data as a dashed line."""
     extra("matplotlib", "plot", "drawing the frontier")
     from matplotlib.figure import Figure
 
@@ -236,15 +245,14 @@ def _panel(axes: Any, name: str, points: Sequence[Point]) -> None:
     real, *others = (point for point in points if name in point.values or point.sampler == DATA)
     if name in real.values:
         axes.axhline(real.values[name].value, color="0.6", linestyle="--", label=DATA)
-    for sampler, temperature in dict.fromkeys((p.sampler, p.temperature) for p in others):
-        own = [p for p in others if (p.sampler, p.temperature) == (sampler, temperature)]
+    for curve in dict.fromkeys(p.curve for p in others):
+        own = [p for p in others if p.curve == curve]
         own.sort(key=lambda p: p.calls)
         values = [p.values[name] for p in own]
         below = [0.0 if v.low is None else v.value - v.low for v in values]
         above = [0.0 if v.high is None else v.high - v.value for v in values]
-        label = f"{sampler}, temperature {temperature:g}"
         calls = [p.calls for p in own]
         axes.errorbar(
-            calls, [v.value for v in values], [below, above], marker="o", markersize=3, capsize=2, label=label
+            calls, [v.value for v in values], [below, above], marker="o", markersize=3, capsize=2, label=curve
         )
     axes.set(xscale="log", xlabel="network calls per sample", title=name)

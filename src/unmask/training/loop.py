@@ -203,7 +203,9 @@ class Trainer:
 
     def resume(self, warn: Callable[[str], None] = checkpoint.to_stderr) -> int:
         """Load the newest intact checkpoint, if there is one; returns the number of completed steps."""
-        path = self.world.broadcast(checkpoint.newest(self.folder, warn) if self.world.first else None)
+        with self.world.first_only() as first:  # a damaged checkpoint is an error of all ranks
+            newest = checkpoint.newest(self.folder, warn) if first else None
+        path = self.world.broadcast(newest)
         if path is not None:
             found = checkpoint.load(path, self.optimizer.tensors(self.method), self.world)
             copy_into(parameters(self.method), found.weights)

@@ -89,8 +89,7 @@ class HubPart:
     weight: int = PART
 
     def pieces(self) -> Iterator[Piece]:
-        stream = _hub(self.name, self.config, self.hub_split).shard(self.shards, self.shard)
-        for record in stream:
+        for record in self._records():
             if self.column not in record:
                 fail(
                     f"{self.name} has no column {self.column!r}",
@@ -101,17 +100,18 @@ class HubPart:
             text = record[self.column]
             yield Piece(str(text)) if text else NOTHING
 
+    def _records(self) -> Iterator[dict[str, Any]]:
+        try:
+            yield from _opened(self.name, self.config, self.hub_split).shard(self.shards, self.shard)
+        except Exception as error:  # the data set was there before: an OSError, so that the finished parts are kept
+            what = f"reading the data set {self.name!r} failed: {first_line(error)}"
+            raise OSError(f"{what}; check the network, then run the same command again to resume") from None
+
 
 def hub(name: str, config: str | None = None, split: str = "train", column: str = "text") -> Source:
     """A data set on the Hugging Face hub (or a local folder in its format), one document per row."""
-    shards = _hub(name, config, split).num_shards
-    return Source([HubPart(name, config, split, column, i, shards) for i in range(shards)], rows=False)
-
-
-def _hub(name: str, config: str | None, split: str) -> Any:
-    datasets = extra("datasets", "hub", "a data set from the hub")
     try:
-        return datasets.load_dataset(name, config, split=split, streaming=True)
+        shards = _opened(name, config, split).num_shards
     except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
         fail(
             f"the data set {name!r} could not be opened",
@@ -119,3 +119,8 @@ def _hub(name: str, config: str | None, split: str) -> Any:
             allowed="a data set on the hub",
             do="check the name and the network",
         )
+    return Source([HubPart(name, config, split, column, i, shards) for i in range(shards)], rows=False)
+
+
+def _opened(name: str, config: str | None, split: str) -> Any:
+    return extra("datasets", "hub", "a data set from the hub").load_dataset(name, config, split=split, streaming=True)
