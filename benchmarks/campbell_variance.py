@@ -9,7 +9,7 @@ from unmask.baselines import Jump
 from unmask.core import ContinuousTime, Estimator, Linear, Process, Streams, iid
 from unmask.core.exact import MarkovLaw
 
-from .record import Record
+from .record import Record, command
 
 MANY, V = 4000, 4
 LENGTHS = (16, 64, 256)
@@ -41,4 +41,4 @@ def _spread(estimator: Estimator, law: MarkovLaw, x: torch.Tensor) -> dict[str, 
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -4,7 +4,6 @@ python -m benchmarks.estimator_efficiency RUN
 """
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from unmask.data import Dataset
 from unmask.evaluation.loss import nelbo_in_chunks
 from unmask.run import Run
 
-from .record import Record
+from .record import Record, command
 
 TARGET, SEQUENCES, PILOT = 0.005, 64, 48
 
@@ -55,4 +54,4 @@ def _tokens(data: str, split: str, length: int | None, count: int) -> torch.Tens
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(main)

@@ -4,19 +4,20 @@ python -m benchmarks.evaluations split NAME RUN [DRAWS REPEATS]     every sequen
 python -m benchmarks.evaluations choices NAME RUN FILE              every question of a file
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import tyro
+
 from unmask.configs import to_json
 from unmask.run import Run
 from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.zero_shot import choices
 
-from .record import Record
+from .record import Record, command
 
 
 def split(folder: str, draws: str = "2", repeats: str = "2") -> dict[str, Any]:
@@ -35,11 +36,11 @@ def questions(folder: str, file: str) -> dict[str, Any]:
 KINDS: dict[str, Callable[..., dict[str, Any]]] = {"split": split, "choices": questions}
 
 
-def main(kind: str, name: str, folder: str, *rest: str) -> None:
+def main(kind: str, name: str, folder: str, *rest: tyro.conf.Positional[str]) -> None:
     """Evaluate, and record the result with the model's configuration."""
     record = Record(f"evaluation_{name}", seed=0)
     record.write(data=name, model=to_json(Run.open(folder).config), result=KINDS[kind](folder, *rest))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(main)

@@ -14,7 +14,7 @@ from unmask.core.exact import MarkovLaw
 from unmask.evaluation import Scores, Sequences, estimator_for, per_unit, score
 from unmask.evaluation.intervals import Z95
 
-from .record import Record
+from .record import Record, command
 
 REPETITIONS, SEQUENCES, LENGTH, LETTERS = 300, 32, 24, 6
 
@@ -45,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -3,20 +3,20 @@
 python -m benchmarks.protocol_tokens TOKENIZER_FOLDER SET=FILE ...
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
+import tyro
 
 from unmask.data.vocabulary import Subwords
 from unmask.evaluation import PROTOCOLS, SETS, TextFile, find_detokeniser, find_protocol
 
-from .record import Record
+from .record import Record, command
 
 LENGTH = 1024
 
 
-def main(tokenizer: str, *sets: str) -> None:
+def main(tokenizer: str, *sets: tyro.conf.Positional[str]) -> None:
     """Count and record."""
     record, rows = Record("protocol_tokens", seed=0), []
     vocabulary = Subwords.load(Path(tokenizer))
@@ -37,4 +37,4 @@ def main(tokenizer: str, *sets: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(main)

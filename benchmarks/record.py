@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import tyro
 
 import unmask
 from unmask.files import atomic_write, standard
@@ -69,6 +70,11 @@ def plainly(main: Callable[[], None]) -> None:
     except (ValueError, OSError) as mistake:
         print(" ".join(str(mistake).split()), file=sys.stderr)
         sys.exit(2)
+
+
+def command(main: Callable[..., None]) -> None:
+    """Run a function from the command line: its required parameters are words, the others options."""
+    plainly(lambda: tyro.cli(main, config=(tyro.conf.PositionalRequiredArgs,)))
 
 
 def rounds(budget: float) -> Iterator[int]:

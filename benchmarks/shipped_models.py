@@ -4,7 +4,6 @@ python -m benchmarks.shipped_models demo data/books
 python -m benchmarks.shipped_models digits data/mnist
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from unmask.run.evaluate import Evaluation, evaluate
 from unmask.run.folder import WEIGHTS
 from unmask.run.places import find_model
 
-from .record import Record
+from .record import Record, command
 
 GAPS = (
     "The door opened, and [MASK:4] came in.",
@@ -52,4 +51,4 @@ def main(name: str, data: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(main)

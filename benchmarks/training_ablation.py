@@ -11,12 +11,13 @@ from typing import Any
 import torch
 
 from unmask.core import streams
+from unmask.evaluation import loss
 from unmask.networks import fused
 from unmask.run import NetworkConfig, RunConfig
 from unmask.run.bench import measure
-from unmask.training import MD4Config, Method, TrainingConfig, loss
+from unmask.training import MD4Config, Method, TrainingConfig
 
-from .record import Record
+from .record import Record, command
 from .training_speed import CIFAR, GPT2, TEXT8
 
 Change = Callable[[], Any]
@@ -79,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -14,7 +14,7 @@ from unmask.run import SIZES, RunConfig
 from unmask.run.bench import measure
 from unmask.training import MD4Config, TrainingConfig
 
-from .record import Record
+from .record import Record, command
 
 VOCABULARY = 50_257
 TOKENS = 65_536
@@ -70,4 +70,4 @@ def _row(network: TransformerConfig, length: int, recompute: bool, *, tokens: in
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

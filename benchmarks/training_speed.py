@@ -6,11 +6,11 @@ python -m benchmarks.training_speed text8      only settings whose name contains
 
 import gc
 import json
-import sys
 from dataclasses import asdict, replace
 from typing import Any
 
 import torch
+import tyro
 
 from unmask.networks import Conditioning, TransformerConfig, UNetConfig
 from unmask.run import NetworkConfig, RunConfig
@@ -18,7 +18,7 @@ from unmask.run.bench import measure
 from unmask.training import MD4Config, TrainingConfig
 
 from . import plain
-from .record import Record
+from .record import Record, command
 
 SEEN = Conditioning(time=True, condition_width=128)
 TEXT8 = TransformerConfig(27, mlp="relu2")
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[NetworkConfig, tuple[int, ...], int]] = {
 PLAIN = {"text8, 12×768": (27, 256, 512), "GPT-2 small, V = 50,257": (50_257, 1024, 64)}
 
 
-def main(word: str = "") -> None:
+def main(word: tyro.conf.Positional[str] = "") -> None:
     """Measure the cases; results are written after each, so an interrupted run keeps its figures."""
     record, rows = Record("training_speed", seed=0), {}
     if word and record.path.exists():
@@ -64,4 +64,4 @@ def speed(network: NetworkConfig, shape: tuple[int, ...], batch: int) -> dict[st
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(main)
