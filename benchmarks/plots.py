@@ -5,8 +5,8 @@
 The same JSON and the same matplotlib give the same bytes.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,53 +58,88 @@ def infilling(result: dict[str, Any]) -> Any:
 
 
 def sampler_frontier(result: dict[str, Any]) -> Any:
-    """Perplexity and entropy against network calls, a panel for each kind of sampler."""
+    """Perplexity and entropy against network calls with 95 % intervals, a panel for each kind of sampler."""
     real, *points = result["points"]
     names = [name for name in real["values"] if "perplexity" in name or "entropy" in name]
-    figure = picture(12, 3.2 * len(names))
-    kinds = list(KINDS)
-    grid = figure.subplots(len(names), len(kinds), squeeze=False, sharey="row", sharex=True)
-    for row, name in enumerate(names):
-        for axes, kind in zip(grid[row], kinds, strict=True):
+    figure = picture(12, 3.4 * len(names))
+    grid = figure.subplots(len(names), len(KINDS), squeeze=False, sharex=True)
+    by_sampler: dict[str, list[dict[str, Any]]] = {}
+    for point in sorted(points, key=lambda p: p["calls"]):
+        by_sampler.setdefault(point["sampler"], []).append(point)
+    for row, name in zip(grid, names, strict=True):
+        for axes, (kind, samplers) in zip(row, KINDS.items(), strict=True):
+            if kind != FAR and axes is not row[0]:
+                axes.sharey(row[0])
             axes.axhline(real["values"][name]["value"], color="0.6", linewidth=1, label=real["sampler"])
-            for i, sampler in enumerate(s for s in KINDS[kind] if any(p["sampler"] == s for p in points)):
-                own = sorted((p for p in points if p["sampler"] == sampler), key=lambda p: p["calls"])
+            curves = _without_copies({s: by_sampler[s] for s in samplers if s in by_sampler})
+            for i, (label, own) in enumerate(curves.items()):
                 marker, style = LOOKS[i % len(LOOKS)]  # to tell overlapping lines apart
-                look = {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": style, "markersize": 3}
-                axes.plot([p["calls"] for p in own], [p["values"][name]["value"] for p in own], label=sampler, **look)
-            axes.set(xscale="log", title=kind if row == 0 else "")
-            if row + 1 == len(names):
-                axes.set(xlabel="network calls per sample")
-        grid[row][0].set(ylabel=name, yscale="log" if "perplexity" in name else "linear")
-    for axes in grid[0]:
-        axes.legend(frameon=False, fontsize=7)
+                calls, colour = [p["calls"] for p in own], COLOURS[i % len(COLOURS)]
+                value, low, high = ([p["values"][name][part] for p in own] for part in ("value", "low", "high"))
+                axes.plot(calls, value, color=colour, marker=marker, linestyle=style, markersize=3, label=label)
+                axes.fill_between(calls, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.set(xscale="log", yscale="log" if "perplexity" in name else "linear")
+            axes.set_xticks(CALLS, [str(calls) for calls in CALLS])
+            axes.minorticks_off()
+        row[0].set(ylabel=name)
+    for kind, above, below in zip(KINDS, grid[0], grid[-1], strict=True):
+        above.set(title=kind)
+        above.legend(frameon=False, fontsize=7.5)
+        below.set(xlabel="network calls per sample")
     return figure
+
+
+def _without_copies(curves: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Samplers that give the same samples become one curve, that of the sampler with the most points."""
+    groups: list[list[str]] = []
+    for name, points in curves.items():
+        same = (group for group in groups if points[0]["values"] == curves[group[0]][0]["values"])
+        group = next(same, None)
+        groups.append([name]) if group is None else group.append(name)
+    return {", ".join(names): max((curves[name] for name in names), key=len) for names in groups}
 
 
 def learned_w(result: dict[str, Any]) -> Any:
     """The exponents of GenMD4, sorted and against the frequency of each character."""
-    figure = picture(10.5, 3.6)
-    bars, scatter = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure = picture(10.5, 4.2)
+    bars, scatter = figure.subplots(1, 2)
     w = dict(sorted(result["w"].items(), key=lambda item: -item[1]))
     bars.bar(range(len(w)), list(w.values()), color=COLOURS[0])
     bars.set_xticks(range(len(w)), list(w))
     bars.tick_params(axis="x", length=0)
     bars.set(ylabel="w of α$_t$ = 1 − t$^w$", xlabel="character (a larger w is hidden later and revealed earlier)")
-    for character, value in w.items():
-        share = result["frequencies"][character]
-        scatter.annotate(character, (share, value), ha="center", va="center")
-        scatter.plot(share, value, alpha=0)
-    scatter.set(xscale="log", xlabel="share of the training text", ylabel="w")
+    spots = {character: (share, w[character]) for character, share in result["frequencies"].items()}
+    for character, side in _beside(spots).items():
+        scatter.plot(*spots[character], "o", color=COLOURS[0], markersize=3)
+        scatter.annotate(character, spots[character], side, textcoords="offset points", ha="center", va="center")
+    scatter.set(xscale="log", yscale="log", xlabel="share of the training text", ylabel="w")
     for axes in (bars, scatter):
         axes.axhline(1, color="0.5", linewidth=0.8, linestyle="--")
     return figure
 
 
+def _beside(spots: dict[str, tuple[float, float]]) -> dict[str, tuple[int, int]]:
+    """Where to put each label, in points from its spot on logarithmic axes: on the side with the most room."""
+    places = {name: (140 * math.log10(x), 100 * math.log(y)) for name, (x, y) in spots.items()}
+    taken, sides = list(places.values()), {}
+    for name, (x, y) in places.items():
+
+        def room(side: tuple[int, int], x: float = x, y: float = y) -> float:
+            return min(math.dist((x + side[0], y + side[1]), other) for other in taken)
+
+        sides[name] = max(((7, 0), (-7, 0), (0, 8), (0, -8)), key=room)
+        taken.append((x + sides[name][0], y + sides[name][1]))
+    return sides
+
+
+CALLS = (8, 16, 32, 64, 128, 256)
+FAR = "most certain first"
+"""Samplers so far from the others that their panels have a scale of their own."""
 KINDS: dict[str, Sequence[str]] = {
-    "in steps": ("ancestral", "analytic", "two-step", "joint", "euler", "tau-leaping", "halton"),
+    "step grids": ("ancestral", "analytic", "two-step", "joint", "euler", "tau-leaping", "halton"),
     "one by one, and drafts": ("ancestral", "first-hitting", "speculative", "left-to-right"),
-    "what is sure first": ("ancestral", "confidence", "margin", "entropy", "entropy-bounded", "threshold"),
-    "hidden again": (
+    FAR: ("ancestral", "confidence", "margin", "entropy", "entropy-bounded", "threshold"),
+    "re-masking": (
         *("ancestral", "remask-cap", "remask-rescale", "remask-confidence", "remask-loop", "forward-backward"),
         "dfm-corrector",
     ),
@@ -140,7 +175,7 @@ PAPER = 1.37
 
 
 def text8_speed(*results: dict[str, Any]) -> Any:
-    """Every run on text8 by its time; lines connect the best run of each budget, for characters and subwords."""
+    """Every run on text8 by its time, with errors; filled where the whole test split was measured."""
     figure = picture(7.5, 3.8)
     axes = figure.subplots()
     by_kind = {
@@ -148,10 +183,20 @@ def text8_speed(*results: dict[str, Any]) -> Any:
         "subwords": [r for r in results if r["vocabulary"] != CHARACTERS],
     }
     for (kind, runs), colour, (marker, _) in zip(by_kind.items(), COLOURS, LOOKS, strict=False):
-        axes.plot(*zip(*map(_speed, runs), strict=True), marker, color=colour, alpha=0.35)
-        budgets = sorted({r["budget_s"] for r in runs})
-        best = [min((_speed(r) for r in runs if r["budget_s"] == budget), key=itemgetter(1)) for budget in budgets]
-        axes.plot(*zip(*best, strict=True), f"{marker}-", color=colour, label=f"{kind}, best of each budget")
+        for split, filled in (("test", True), ("valid", False)):
+            own = [r for r in runs if r["result"]["split"] == split]
+            bits = [r["result"]["bits_per_character"] for r in own]
+            axes.errorbar(
+                [r["training_s"] for r in own],
+                [b["mean"] for b in bits],
+                [b["error"] for b in bits],
+                fmt=marker,
+                color=colour,
+                markerfacecolor=colour if filled else "none",
+                alpha=1 if filled else 0.5,
+                markersize=4,
+                label=f"{kind}, {'the test split' if filled else 'validation text'}",
+            )
     axes.axhline(PAPER, color="0.6", linewidth=1, label="the paper's MD4, characters, 1 M steps")
     axes.set(xscale="log", xlabel="seconds of training on one H200", ylabel="bits per character")
     ticks = sorted({round(r["budget_s"]) for r in results})
@@ -159,11 +204,6 @@ def text8_speed(*results: dict[str, Any]) -> Any:
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize=8)
     return figure
-
-
-def _speed(result: dict[str, Any]) -> tuple[float, float]:
-    """(seconds, bits per character)."""
-    return result["training_s"], result["result"]["bits_per_character"]["mean"]
 
 
 PLOTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
