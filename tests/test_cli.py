@@ -72,6 +72,7 @@ def test_version():
         (["train", "characters"], "no folder for the run"),
         (["train", "charcters", "--out", "x"], "did you mean characters?"),
         (["train", "text8", "--dry-run", "--lyers", "3"], "unknown field: got --lyers"),
+        (["train", "mnist", "--dry-run", "--layers", "3"], "UNets, which this data gets, have no --layers"),
         (["train", "text8", "--dry-run", "--lyers", "3"], "did you mean --layers"),
         (["train", "text8", "--dry-run", "--layers", "many"], "--layers is not an integer: got 'many'"),
         (["train", "text8", "--dry-run", "--mlp", "swish"], "gated"),

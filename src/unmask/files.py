@@ -226,14 +226,14 @@ def standard(document: Any) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """The content of a text file, or a one-line error that names the file."""
+    """The content of a text file with its own ends of line, or a one-line error that names the file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         fail_undecoded(path, error)
 
 
-def fail_undecoded(path: Path, error: UnicodeDecodeError) -> NoReturn:
+def fail_undecoded(path: Path | str, error: UnicodeDecodeError) -> NoReturn:
     """Fail with the name of the file that is not UTF-8, and the offending byte."""
     got, do = f"byte {error.object[error.start]:#04x}", "convert it (iconv -f latin1 -t utf-8), or name another file"
     fail(f"{path} is not UTF-8", got=got, allowed="UTF-8", do=do)

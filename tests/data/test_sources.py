@@ -174,12 +174,11 @@ def test_arrays_of_any_shape(tmp_path, shape):
         (("wiki.train.csv", "wiki.val.csv", "wiki.test.csv"), ["train", "valid", "test"]),
         (("train_a.csv", "train_b.csv", "dev.csv"), ["train", "valid"]),
         (("train.csv", "other.csv"), ["train", "valid", "test"]),
-        (("test.csv", "valid.csv"), ["train", "valid", "test"]),
         (("trainers.csv", "tests.csv"), ["train", "valid", "test"]),
     ],
 )
 def test_names_of_files_tell_the_split(tmp_path, names, splits):
-    """If all of them do, and train is among them; otherwise documents are held out as usual."""
+    """If all of them do; otherwise documents are held out as usual."""
     for number, name in enumerate(names):
         (tmp_path / "files").mkdir(exist_ok=True)
         (tmp_path / "files" / name).write_bytes(("text\n" + f"{'abc'[number]}\n" * 50).encode())
@@ -461,6 +460,19 @@ def arrays(path):
     return str(path)
 
 
+def mixed_folder(folder):
+    for name in ("a.txt", "b.md"):
+        write(folder / "mixed" / name, b"abc" * 99)
+    write(folder / "mixed" / "c.png", b"")
+    return str(folder / "mixed")
+
+
+def splits_without_training(folder):
+    for name in ("wiki.test.tokens", "wiki.valid.tokens"):
+        write(folder / "wiki" / name, b"abc" * 99)
+    return str(folder / "wiki")
+
+
 def several_texts(folder):
     """Text, some of which is not UTF-8."""
     (folder / "many").mkdir(parents=True)
@@ -512,8 +524,29 @@ def test_images_have_a_side():
         (lambda d: write(d / "a.jsonl", b"\xef\xbb\xbfnonsense\n"), {}, "line 1 of .*a.jsonl is not a JSON object"),
         (lambda d: write(d / "a.jsonl", b'{"text": "a"}\rno\r'), {}, "line 2 of .*a.jsonl is not a JSON object"),
         (lambda d: write(d / "a.jsonl", b'{"text": "caf\xe9"}\n'), {}, "a.jsonl is not UTF-8: got byte 0xe9"),
-        (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got the fields body"),
-        (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got the fields x, y"),
+        (lambda d: write(d / "a.jsonl", b'{"body": "a"}\n'), {}, "has no field 'text': got a record with body"),
+        (lambda d: write(d / "a.csv", b"x,y\n1,2\n"), {}, "has no field 'text': got a record with x, y"),
+        (
+            lambda d: write(d / "a.csv", b'text,y\nab,1\n"two\nlines",1\nab, c,1\n'),
+            {},
+            "line 5 of .*a.csv is not a row of the table: got more fields than the header, allowed: as many; put",
+        ),
+        (
+            lambda d: write(d / "a.csv", b'text,y\nab,1\n"never closed,1\nab,1\nab,1\n'),
+            {},
+            "the row that begins in line 3 of .*a.csv cannot be read: got unexpected end of data, allowed: quotes in",
+        ),
+        (lambda d: write(d / "a.csv", b'text\n"ab"c\n'), {}, "the row that begins in line 2 of .*a.csv cannot be"),
+        (
+            mixed_folder,
+            {},
+            "holds several kinds of files: got 1 images and 2 other files, allowed: one kind at a time; name --kind",
+        ),
+        (
+            splits_without_training,
+            {},
+            "name splits, but none is for training: got test and valid",
+        ),
         (lambda d: write(d / "a.fasta", b"ACGT\nACGT\n"), {}, "is not FASTA"),
         (lambda d: write(d / "a.npy", b"not an array"), {}, "is not an array file"),
         (lambda d: write(d / "a.txt", b"abc" * 99), {"kind": "prose"}, "unknown kind of source: got prose"),
@@ -651,7 +684,7 @@ def test_the_mark_of_utf8_is_no_text(tmp_path):
 def test_classes_are_those_that_occur(tmp_path, labels, names):
     lines = [json.dumps({"text": "abc", "y": labels[i % 2]}) for i in range(60)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    dataset = prepared(tmp_path, tmp_path / "a.jsonl", label_column="y", rows=True)
+    dataset = prepared(tmp_path, tmp_path / "a.jsonl", label_column="y")
     assert dataset.manifest.label_names == names
     assert {names[i] for i in dataset.split("train").labels} == {str(label) for label in labels}
 
@@ -661,7 +694,7 @@ def test_classes_are_those_that_occur(tmp_path, labels, names):
     [
         ({"text": "abc", "y": ["a"]}, {"label_column": "y", "rows": True}, r"neither a name nor a number: got \['a'\]"),
         ({"text": "abc", "y": []}, {"label_column": "y", "rows": True}, r"neither a name nor a number: got \[\]"),
-        ({"text": "abc", "y": 1}, {"label_column": "y"}, "running text has no classes: got --label-column y"),
+        ({"text": "abc", "y": 1}, {"label_column": "y", "rows": False}, "running text has no classes: got --label"),
         ({"text": ["abc"]}, {}, "the field 'text' of .* holds no text: got list"),
         ({"text": None}, {}, "the source holds no tokens"),
     ],

@@ -193,7 +193,7 @@ def test_smallest_type():
         (lambda: Integers(4).encode(np.array([-1])), r"got -1, allowed: 0\.\.3"),
         (lambda: Integers(4).encode(np.array([0.5])), "not integers: got float64"),
         (lambda: Integers(4).encode(np.array([0, -2])), "got -2, allowed: 0..3; shift the values"),
-        (lambda: Integers(4).encode(np.array([0, 4])), "got 4, allowed: 0..3; pass a larger size"),
+        (lambda: Integers(4).encode(np.array([0, 4])), "got 4, allowed: 0..3; use values within it"),
         (lambda: Integers(4).encode("abc"), "a vocabulary of integers cannot encode text"),
         (lambda: Integers(10**12), "the vocabulary is too large: got 1,000,000,000,000, allowed: at most 16,777,216"),
         (lambda: Subwords.train(["a"], 100), "got 100, allowed: a size >= 257"),

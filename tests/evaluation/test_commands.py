@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -189,6 +190,24 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
     assert "per token" in out
 
 
+def test_score_reads_the_standard_input(letters):
+    words = [sys.executable, "-m", "unmask", "score", letters, "-", "--json"]
+    done = subprocess.run(words, input=b"aAbB\n", capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [token["text"] for token in json.loads(done.stdout)["tokens"]] == list("aAbB")
+
+
+def test_ends_of_lines_are_scored_as_they_are(tmp_path, capsys):
+    """Windows's too."""
+    (tmp_path / "a.txt").write_bytes(b"ab\r\n" * 400)
+    prepare(Plan(str(tmp_path / "a.txt"), length=16), tmp_path / "data")
+    trained(tmp_path / "data", tmp_path / "run")
+    (tmp_path / "b.txt").write_bytes(b"ab\r\nab")
+    code, out, _ = command(capsys, "score", tmp_path / "run", tmp_path / "b.txt", "--json")
+    assert code == 0
+    assert [token["text"] for token in json.loads(out)["tokens"]] == list("ab\r\nab")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -197,6 +216,7 @@ def test_score_shows_and_writes(letters, tmp_path, capsys):
         (["eval", "RUN", "--sequences", "0"], "sequences is too small"),
         (["eval", "RUN", "--steps", "8", "0"], "steps is too small"),
         (["eval", "RUN", "--target-error", "0"], "the target error is not positive"),
+        (["eval", "RUN", "--target-error", "0.1", "--repeats", "3"], "the target error decides the repeats: got both"),
         (["eval", "nowhere"], "is not a run"),
         (["eval", "RUN", "--data", "OTHER"], "the data and the model have different vocabularies"),
         (["score", "RUN", "xyz"], "is not in the vocabulary"),

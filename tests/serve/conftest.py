@@ -33,10 +33,10 @@ def serving(*models, flags=(), before="", **environment):
 
 
 @pytest.fixture(scope="session")
-def named_models(letters, pictures, subwords, tmp_path_factory):
-    """The folders of three models, each with its own name."""
+def named_models(letters, pictures, subwords, molecules, tmp_path_factory):
+    """The folders of some models, each with its own name."""
     folder = tmp_path_factory.mktemp("served")
-    found = {"letters": letters, "pictures": pictures, "subwords": subwords}
+    found = {"letters": letters, "pictures": pictures, "subwords": subwords, "molecules": molecules}
     for name, run in found.items():
         (folder / name).symlink_to(run)
     return [folder / name for name in found]

@@ -20,7 +20,7 @@ def complete(client, prompt, **more):
 
 
 def test_models(client):
-    assert [model.id for model in client.models.list()] == ["letters", "pictures", "subwords"]
+    assert [model.id for model in client.models.list()] == ["letters", "pictures", "subwords", "molecules"]
     assert client.models.retrieve("letters").id == "letters"
 
 
@@ -31,6 +31,16 @@ def test_a_completion_is_what_the_model_fills_in(client, letters):
     assert "aAbB" + found.choices[0].text == row[0]
     assert found.choices[0].finish_reason == "length"
     assert (found.usage.prompt_tokens, found.usage.completion_tokens, found.usage.total_tokens) == (4, 6, 10)
+
+
+@pytest.mark.parametrize("after", ["", "C"])
+def test_rows_of_different_lengths_are_completed(client, molecules, after):
+    """The longest row has four tokens; what follows a shorter text is its end."""
+    found = complete(client, "C", suffix=after, max_tokens=1, model="molecules")
+    (row,) = load(molecules, device="cpu").infill(f"C[MASK:1]{after}", **HOW)
+    assert f"C{found.choices[0].text}{after}" == row
+    streamed = complete(client, "C", suffix=after, max_tokens=1, model="molecules", stream=True)
+    assert "".join(chunk.choices[0].text for chunk in streamed) == found.choices[0].text
 
 
 def test_infilling(client, letters):

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from unmask.core.device import best_device
 from unmask.evaluation import Difference, bits, compare, perplexity
-from unmask.evaluation.intervals import student95
+from unmask.evaluation.intervals import decimal, interval, student95
 from unmask.mistakes import require
 from unmask.run import ModelFolder, find_model, report
 from unmask.run.evaluate import Evaluation, Result, evaluate
@@ -22,7 +22,6 @@ from unmask.training.world import ALONE, World, from_environment, joined
 
 from .machine import print_json
 from .progress import bar, keeping
-from .terminal import decimal, interval
 
 
 def run(model: str, wanted: Sequence[Evaluation], as_json: bool) -> int:

@@ -31,10 +31,10 @@ class EvaluationFlags:
     """How to draw masks: exact-k (stratified), controlled (plus a control variate), paper (needs many more draws)."""
     draws: Annotated[int | None, optional("N")] = None
     """Masks per sequence in each repeat, spread over the time axis. Default: 4, or 16 with --choices."""
-    repeats: int = 4
-    """Independent groups of draws, from which the error is estimated."""
+    repeats: Annotated[int | None, optional("N")] = None
+    """Independent groups of draws, from which the error is estimated. Default: 4."""
     target_error: Annotated[float | None, optional("BITS")] = None
-    """Choose the number of repeats that reaches this Monte Carlo error, in bits per token."""
+    """Choose the number of repeats that reaches this Monte Carlo error, in bits per token; without --repeats."""
     grid: Literal["uniform", "cosine"] = "uniform"
     """Time grid of the sampler; used with --steps only."""
     raw: bool = False
@@ -48,13 +48,16 @@ class EvaluationFlags:
         """The settings as the library takes them."""
         from unmask.run.evaluate import Evaluation
 
-        given = {} if self.draws is None else {"draws": self.draws}
+        both = self.repeats is not None and self.target_error is not None
+        do = "leave one out"
+        require(not both, "the target error decides the repeats", got="both", allowed="one of the two", do=do)
+        numbers = {"draws": self.draws, "repeats": self.repeats}
+        given = {name: number for name, number in numbers.items() if number is not None}
         return Evaluation(
             split=self.split,
             data=None if self.data is None else str(self.data),
             sequences=self.sequences,
             estimator=self.estimator,
-            repeats=self.repeats,
             target_error=self.target_error,
             steps=steps,
             grid=self.grid,
@@ -178,8 +181,8 @@ class Score:
 
     model: MODEL
     """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
-    text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT|FILE")]
-    """The text itself, or a text file."""
+    text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT|FILE|-")]
+    """The text itself, a text file, or - for the standard input."""
     draws: int = 16
     """Masks drawn in each repeat, spread over the time axis."""
     repeats: int = 4

@@ -80,7 +80,7 @@ def _curves(subject: Subject) -> Iterator[figures.Curve]:
             subject.name,
             [line["step"] for line in lines],
             [line["loss"] for line in lines],
-            [(step, bits["mean"], bits["error"]) for step, bits in held_out],
+            [(step, bits["mean"], bits["error"] or 0.0) for step, bits in held_out],
         )
 
 

@@ -5,6 +5,7 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,10 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     """Fill the rows, those of one length together; show and write them, and print the cost."""
     console = Console(quiet=wanted.as_json)
     picture = is_picture(model.vocabulary, model.facts.shape)
+    good, allowed = model.vocabulary.eos_id is not None or not wanted.trim, "a model with an end of text"
+    require(good, "there is no end to cut the samples at", got="--trim", allowed=allowed, do="leave it out")
     _check_names(wanted, picture, one_shape=len({row.shape for row in x}) == 1)
-    out = wanted.out or (Path("samples.png") if picture and not wanted.as_json else None)
+    out = wanted.out or (_free("samples.png") if picture and not wanted.as_json else None)
     check_files(out)
     start = time.perf_counter()
     keep = wanted.gif is not None or wanted.html is not None
@@ -150,6 +153,13 @@ def _write(path: Path, rows: list[np.ndarray[Any, Any]], texts: list[str]) -> No
     else:
         with atomic_write(path, "w") as file:
             file.write("\n\n".join(texts) + "\n")
+
+
+def _free(name: str) -> Path:
+    """The name, or the first of name-2, name-3, … that is not taken: what was not asked for replaces nothing."""
+    path = Path(name)
+    places = chain([path], (path.with_stem(f"{path.stem}-{number}") for number in count(2)))
+    return next(place for place in places if not place.exists())
 
 
 def _write_page(path: Path, stories: Any) -> None:

@@ -135,7 +135,7 @@ class Infill(SamplingFlags):
     model: MODEL
     """Folder of a run or of an exported model, hub:OWNER/NAME, or the name of a shipped model."""
     prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = ()
-    """Texts with gaps: three or more underscores, or [MASK:N] for N tokens."""
+    """Texts with gaps: three or more underscores, or [MASK:N] for N tokens. - reads one from the standard input."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 1
     """Number of completions for each text, or for the image."""
     image: Annotated[Path | None, optional("FILE")] = None
@@ -148,6 +148,7 @@ class Infill(SamplingFlags):
         from unmask.run import load
 
         from . import sample
+        from .machine import standard_input
 
         both = (self.image is None) == (self.mask is None) and (self.image is None) != (not self.prompts)
         if not both:
@@ -160,7 +161,7 @@ class Infill(SamplingFlags):
         if self.image is not None and self.mask is not None:
             rows = [sample.picture_prompt(model, self.image, self.mask)]
         else:
-            rows = [model.prompt(text) for text in self.prompts]
+            rows = [model.prompt(standard_input() if text == "-" else text) for text in self.prompts]
         return sample.run(model, [row for row in rows for _ in range(self.count)], sampling, wanted)
 
 

@@ -13,7 +13,7 @@ from unmask.files import atomic_write, check_files, read_text
 from unmask.run import load
 from unmask.run.scored import Scored, scored
 
-from .machine import print_json
+from .machine import print_json, standard_input
 
 _HOT = 8.0
 """Bits at which the colour is strongest."""
@@ -43,7 +43,12 @@ def run(name: str, text: str, how: dict[str, Any], page: Path | None, as_json: b
 
 
 def _content(text: str) -> str:
-    """The text of the file with this name, or the argument itself; a note is printed if it looks like a file name."""
+    """The text of the file with this name, of the standard input for "-", or the argument itself.
+
+    A note is printed if it looks like a file name.
+    """
+    if text == "-":
+        return standard_input()
     if os.path.isfile(text):  # pathlib fails on a text too long for a file name
         return read_text(Path(text))
     if not text.split()[1:] and (Path(text).suffix[1:].isalpha() or "/" in text):

@@ -2,7 +2,6 @@
 
 import codecs
 import io
-import math
 import os
 import sys
 
@@ -49,17 +48,6 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(PLAIN.get(symbol, "?") for symbol in error.object[error.start : error.end]), error.end
-
-
-def decimal(value: float | None, digits: int) -> str:
-    """A number with this many digits; a dash for NaN or None, such as the error of a single sequence."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def interval(low: float | None, high: float | None, digits: int) -> str:
-    """Both ends of an interval; one dash if there is none."""
-    ends = decimal(low, digits), decimal(high, digits)
-    return ends[0] if ends[0] == ends[1] == decimal(None, digits) else "–".join(ends)
 
 
 def complain(message: str) -> int:

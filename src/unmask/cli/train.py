@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import tyro
@@ -26,7 +26,7 @@ from unmask.files import check_folder
 from unmask.mistakes import fail, first_line, nearest, require
 from unmask.networks import TransformerConfig, cost
 from unmask.run import Facts, Run, RunConfig, adapted_to_data, default_config, finetuning_config, train, with_method
-from unmask.run.config import METHODS, method_name
+from unmask.run.config import METHODS, NetworkConfig, method_name
 from unmask.run.folder import CONFIG
 from unmask.run.previews import is_picture, texts
 from unmask.run.stop import stop_requested
@@ -114,6 +114,10 @@ def _check_owner(name: str, config: RunConfig) -> None:
     switch = name.replace("--no-", "--") if name.startswith("--no-") else name.replace("--", "--no-", 1)
     if switch in flags(config):
         fail("nothing to switch", got=name, allowed=switch, do=f"leave {name} out: it is already set this way")
+    if any(name in flags(kind(2)) for kind in get_args(NetworkConfig)):
+        what = f"{type(config.network).__name__.removesuffix('Config')}s, which this data gets, have no {name}"
+        do = "leave it out, or choose a preset with another network"
+        fail(what, got=name, allowed=", ".join(flags(config.network)), do=do)
     owners = [method for method, kind in METHODS.items() if name in flags(kind())]
     if owners:
         method = method_name(config)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unmask.evaluation import SETS, find_text
+from unmask.evaluation.intervals import interval
 from unmask.evaluation.sets import Text
 from unmask.mistakes import require, said
 from unmask.run import find_model
@@ -16,7 +17,6 @@ from unmask.run.zero_shot import ZeroShot, ZeroShots
 
 from .machine import print_json
 from .progress import bar
-from .terminal import interval
 
 Found = dict[str, Any]
 EVERY = "all"

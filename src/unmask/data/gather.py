@@ -41,7 +41,12 @@ def gather(
     if not any(tally["splits"][name]["tokens"] for tally in tallies for name in tally["splits"]):
         if dropped := sum(tally["dropped"] for tally in tallies):
             got, allowed = f"{dropped} documents, all longer", f"at most {length} tokens"
-            fail("no document fits into a row", got=got, allowed=allowed, do="raise --length")
+            fail(
+                "no document fits into a row",
+                got=got,
+                allowed=allowed,
+                do="raise --length, or join and cut them with --layout packed",
+            )
         fail(
             "the source holds no tokens",
             got=f"{blank} rows, all without text" if blank else "nothing to encode",

@@ -141,10 +141,10 @@ def prepare(
     if not (out / FILE).exists():
         check_folder(out)  # before anything is fetched
     source = find_source(plan.source, plan.kind, plan.reading)
-    rows = source.rows if plan.rows is None else plan.rows
+    rows = (source.rows or bool(plan.reading.label_column)) if plan.rows is None else plan.rows
     if plan.reading.label_column and not rows:
         got = f"--label-column {plan.reading.label_column}"
-        fail("running text has no classes", got=got, allowed="rows, each with its class", do="add --layout rows")
+        fail("running text has no classes", got=got, allowed="rows, each with its class", do="use --layout rows")
     document = plan.to_json(source, rows)
     if (out / FILE).exists():
         manifest = Manifest.load(out)

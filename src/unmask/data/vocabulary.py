@@ -191,7 +191,8 @@ class Integers(Vocabulary):
             fail("the values are not integers", got=content.dtype, allowed="an integer array", do="convert it first")
         if content.size and not (content.min() >= 0 and content.max() < self.values):
             least = int(content.min())
-            got, do = (least, "shift the values") if least < 0 else (int(content.max()), "pass a larger size")
+            larger = int(content.max()), "use values within it, or prepare the data with a larger size"
+            got, do = (least, "shift the values") if least < 0 else larger
             fail("a value is outside the vocabulary", got=got, allowed=f"0..{self.values - 1}", do=do)
         return content.astype(self.dtype)
 

@@ -1,4 +1,4 @@
-"""The distributions behind 95 % intervals."""
+"""The distributions behind 95 % intervals, and how figures with errors are written."""
 
 import math
 
@@ -27,3 +27,14 @@ def wilson(share: float, of: float) -> tuple[float, float]:
     half = Z95 * math.sqrt((share * (1 - share) + z2 / 4) / of)
     low, high = ((share + z2 / 2 + sign * half) / (1 + z2) for sign in (-1, 1))
     return max(0.0, min(low, share)), min(1.0, max(high, share))  # rounding
+
+
+def decimal(value: float | None, digits: int) -> str:
+    """A number with this many digits; a dash for NaN or None, such as the error of a single sequence."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def interval(low: float | None, high: float | None, digits: int) -> str:
+    """Both ends of an interval; one dash if there is none."""
+    ends = decimal(low, digits), decimal(high, digits)
+    return ends[0] if ends[0] == ends[1] == decimal(None, digits) else "–".join(ends)

@@ -1,5 +1,6 @@
 """The state of a run: its progress, its last held-out bound, and its evaluations."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +37,14 @@ class History:
             lines[-1]["step"] if lines else 0,
             run.config.training.steps,
             sum(losses) / len(losses) if losses else None,
-            Bits(**taken[-1]["validation"]) if taken else None,
+            _held_out(**taken[-1]["validation"]) if taken else None,
             taken[-1]["step"] if taken else None,
         )
+
+
+def _held_out(mean: float, error: float | None, split: str) -> Bits:
+    """From JSON, which has no NaN."""
+    return Bits(mean, math.nan if error is None else error, split)
 
 
 _LAST = 50

@@ -201,7 +201,7 @@ class Model:
                 "the length cannot be chosen for this model",
                 got=length,
                 allowed=f"rows of {'×'.join(map(str, shape))}",
-                do="leave the length out",
+                do="leave it out; the shortest and the longest can be chosen where rows differ in length",
             )
             shape = (length,)
         streams = Streams(seed, count, device=self.device)
@@ -224,7 +224,8 @@ class Model:
         lengths = torch.arange(len(counts))
         kept = counts.masked_fill((lengths < low) | (lengths > high), 0)
         known = lengths[counts > 0]
-        got, allowed = f"{low}..{high}", f"{int(known[0])}..{int(known[-1])}"
+        got = f"at least {low}" if most is None else f"{low}..{high}"
+        allowed = f"{int(known[0])}..{int(known[-1])}"
         require(bool(kept.any()), "no row has such a length", got=got, allowed=allowed, do="widen the range")
         return kept
 

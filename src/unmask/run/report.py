@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import bits, perplexity
-from ..evaluation.intervals import Z95
+from ..evaluation.intervals import Z95, decimal, interval
 from ..files import atomic_write
 from .evaluate import Result
 
@@ -25,9 +25,9 @@ def markdown(results: Sequence[Result]) -> str:
     names = [f"bits per {unit}" for unit in first.bits()]
     lines = ["| | " + " | ".join(names) + " | perplexity per token (95 %) |", "|---" * (2 + len(names)) + "|"]
     for result in results:
-        cells = [f"{figure.mean:.4f} ± {figure.error:.4f}" for figure in result.bits().values()]
+        cells = [f"{figure.mean:.4f} ± {decimal(figure.error, 4)}" for figure in result.bits().values()]
         value, low, high = perplexity(result.per_token)
-        lines.append(f"| {kind(result)} | " + " | ".join(cells) + f" | {value:.3f} ({low:.3f}–{high:.3f}) |")
+        lines.append(f"| {kind(result)} | " + " | ".join(cells) + f" | {value:.3f} ({interval(low, high, 3)}) |")
     scores = first.scores
     settings = ", ".join(f"{name} {value}" for name, value in first.settings.items() if value is not None)
     over = f"{first.per_token.freedom + 1} blocks of neighbouring sequences" if scores.neighbours else "sequences"
@@ -72,7 +72,7 @@ def _histogram(axes: Any, result: Result) -> None:
     each = result.scores.nats / result.scores.tokens / np.log(2)
     mean = bits(result.per_token)
     axes.hist(each, bins=min(60, max(5, len(each) // 10)), color="0.75")
-    axes.axvline(mean.mean, color="C0", label=f"{mean.mean:.4f} ± {mean.error:.4f}")
+    axes.axvline(mean.mean, color="C0", label=f"{mean.mean:.4f} ± {decimal(mean.error, 4)}")
     axes.set(xlabel="bits per token", ylabel="sequences", title=f"{result.settings['split']}, {kind(result)}")
     axes.legend()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..configs import to_json
-from ..files import atomic_write, named
+from ..files import atomic_write, named, standard
 from ..mistakes import extra, fail
 from ..training import Report
 from .folder import METRICS, Run, logged
@@ -26,7 +26,7 @@ def metrics_file(run: Run, done: int) -> Iterator[Sink]:
 
     def write(report: Report) -> None:
         with named(path):
-            log.write(json.dumps(_line(report)) + "\n")
+            log.write(json.dumps(standard(_line(report)), allow_nan=False) + "\n")
             if report.saves:
                 log.flush()
 

@@ -46,7 +46,7 @@ class Growing:
 
     def take(self, row: NDArray[np.int64], last: bool) -> str:
         """The new text since the last call: up to the first gap, without a partial stop string or character."""
-        found = row[self.gap]
+        found = row[: len(self.gap)][self.gap]  # a row of fixed length goes on after the text
         hidden = np.flatnonzero(found == self.served.model.process.mask_id)
         known = found[: hidden[0]] if len(hidden) else found
         eos = self.served.model.vocabulary.eos_id

@@ -2,9 +2,10 @@
 
 from .average import Average
 from .checkpoint import Snapshot
+from .config import TrainingConfig
 from .estimator_method import EstimatorMethod, OwnBound
 from .genmd4 import GenMD4, GenMD4Config
-from .loop import Bits, Report, Trainer, TrainingConfig
+from .loop import Bits, Report, Trainer
 from .md4 import MD4, MD4Config
 from .method import Method, Needs
 from .optimizer import OptimizerConfig, Optimizers, build_optimizer

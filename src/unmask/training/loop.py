@@ -7,9 +7,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -20,94 +19,20 @@ from ..core.device import on_gpu
 from ..data import Split
 from ..data.order import Indices
 from ..evaluation import Scores, Sequences, bits, per_unit, score
+from ..evaluation.intervals import decimal
 from ..mistakes import require
 from ..sampling import Predictor, blank, sample
 from . import checkpoint
 from .average import Average
+from .config import TrainingConfig
 from .feed import DeviceBatch, Feed
 from .method import Method
-from .optimizer import OptimizerConfig, build_optimizer
-from .rate import RateConfig, rate_factor
+from .optimizer import build_optimizer
+from .rate import rate_factor
 from .world import ALONE, World, choose, copy_into, parameters, scalar
 
 BITS = 1 / math.log(2)
 _VALIDATION_BATCH = 16
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """Settings of the training loop."""
-
-    steps: int = 2000
-    """Number of training steps (updates of the weights)."""
-    batch_size: int = 32
-    """Sequences per step, in total over all micro-batches and processes."""
-    micro_batch: int | None = None
-    """Sequences per forward and backward pass; a smaller value saves memory and changes nothing else. None: all."""
-    seed: int = 0
-    """Seed for the initial weights, the order of the data, and all noise."""
-    precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of the computation; weights and losses are always fp32. auto: bf16 on a GPU, fp32 elsewhere."""
-    compile: Literal["auto", "blocks", "whole", "off"] = "auto"
-    """Compile the network (block by block or as a whole) and the loss with torch.compile. auto: blocks on a GPU."""
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    rate: RateConfig = field(default_factory=RateConfig)
-    clip: float = 1.0
-    """Maximum norm to which the gradient is clipped."""
-    average: float = 0.9999
-    """Decay of the exponential moving average of the weights."""
-    label_dropout: float = 0.1
-    """Fraction of samples whose class is hidden from the network, for classifier-free guidance."""
-    save_every: int = 200
-    """Steps between checkpoints."""
-    keep: int = 2
-    """Number of recent checkpoints to keep, besides the best."""
-    validate_every: int = 200
-    """Steps between validations, each with the held-out bound and a preview."""
-    validation_sequences: int = 64
-    """Number of held-out sequences on which the bound is computed."""
-    preview: int = 2
-    """Number of samples shown at each validation; 0 for none."""
-    preview_steps: int = 64
-    """Number of sampling steps for a preview."""
-
-    def __post_init__(self) -> None:
-        for name in (
-            *("steps", "batch_size", "save_every", "keep"),
-            *("validate_every", "validation_sequences", "preview_steps"),
-        ):
-            value = getattr(self, name)
-            require(value >= 1, f"{name} is not positive", got=value, allowed="an integer >= 1", do="raise it")
-        seed, good = self.seed, 0 <= self.seed < 2**64
-        require(good, "seed is out of range", got=seed, allowed="0 <= seed < 2**64", do="pass a non-negative integer")
-        require(self.clip > 0, "clip is not positive", got=self.clip, allowed="> 0", do="use inf for none")
-        share, decay = self.label_dropout, self.average
-        require(0 <= share <= 1, "label_dropout is out of range", got=share, allowed="0 to 1", do="pass a fraction")
-        require(0 <= decay < 1, "average is out of range", got=decay, allowed="0 <= decay < 1", do="use 0 for none")
-        require(self.preview >= 0, "preview is negative", got=self.preview, allowed=">= 0", do="use 0 for none")
-        for name, choices in (("precision", ("auto", "bf16", "fp32")), ("compile", ("auto", "blocks", "whole", "off"))):
-            value = getattr(self, name)
-            require(value in choices, f"unknown {name}", got=value, allowed=", ".join(choices), do="choose one of them")
-        micro = self.micro_batch
-        require(
-            micro is None or (micro >= 1 and self.batch_size % micro == 0),
-            "the micro-batch does not divide the batch",
-            got=f"{micro} of {self.batch_size}",
-            allowed="a divisor of the batch size",
-            do="change one of them",
-        )
-
-    def at_once(self, ranks: int = 1) -> int:
-        """Sequences per forward and backward pass of each rank."""
-        return self.micro_batch or self.batch_size // ranks
-
-    def mixed(self, device: torch.device) -> bool:
-        """Whether the network computes in bf16; weights, losses and averages stay float32."""
-        return on_gpu(device) if self.precision == "auto" else self.precision == "bf16"
-
-    def compiled(self, device: torch.device) -> bool:
-        """Whether the network and the loss are compiled."""
-        return on_gpu(device) if self.compile == "auto" else self.compile != "off"
 
 
 @dataclass(frozen=True)
@@ -116,13 +41,14 @@ class Bits:
 
     mean: float
     error: float
+    """NaN for a single sequence."""
     split: str
     """Name of the data split."""
 
     def __str__(self) -> str:
         """The bound as text; the split is named unless it is the validation split."""
         of = "" if self.split == "valid" else f" of {self.split}"
-        return f"{self.mean:.4f} ± {self.error:.4f} bits per token{of}"
+        return f"{self.mean:.4f} ± {decimal(self.error, 4)} bits per token{of}"
 
 
 @dataclass(frozen=True)

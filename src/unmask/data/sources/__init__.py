@@ -171,14 +171,17 @@ def _opened(kind: str, paths: list[Path], reading: Reading) -> Source:
 
 
 def _by_split(paths: list[Path]) -> dict[str, list[Path]]:
-    """Files by the split in their names (train.csv, wiki.valid.tokens); none unless all have one, and one is train."""
+    """Files by the split in their names (train.csv, wiki.valid.tokens); none unless all have one."""
     found: dict[str, list[Path]] = {}
     for path in paths:
         said = {SPLITS[word] for word in re.split(r"[\W_]+", path.name.lower()) if word in SPLITS}
         if len(said) != 1:
             return {}
         found.setdefault(said.pop(), []).append(path)
-    return found if "train" in found and len(found) > 1 else {}
+    if len(found) > 1 and "train" not in found:  # otherwise test data would be trained on
+        got, do = " and ".join(sorted(found)), "add or rename files, or name those of one split by a pattern"
+        fail("the files name splits, but none is for training", got=got, allowed="train among them", do=do)
+    return found if len(found) > 1 else {}
 
 
 def _joined(sources: dict[str, Source]) -> Source:
@@ -223,8 +226,13 @@ def _kind_of(paths: list[Path]) -> str:
             return "imagenet64"
         if any("_batch" in p.name and p.suffix == ".bin" for p in inside):
             return "cifar10"
-        if any(p.suffix.lower() in images.SUFFIXES for p in inside):
+        pictures = [p.suffix.lower() in images.SUFFIXES for p in inside]
+        if all(pictures) and inside:
             return "images"
+        if any(pictures):
+            got, allowed = f"{sum(pictures)} images and {len(inside) - sum(pictures)} other files", "one kind at a time"
+            do = f"name --kind images, or the other files by a pattern ('{first / '*.txt'}')"
+            fail(f"{first} holds several kinds of files", got=got, allowed=allowed, do=do)
         paths = inside or paths
     if paths[0].name.startswith("cifar-10"):
         return "cifar10"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files import fail_undecoded
-from ...mistakes import fail
+from ...mistakes import fail, first_line
 from .. import files
 from .source import NOTHING, PART, Part, Piece, Source
 
@@ -131,12 +131,29 @@ class CsvPart:
         try:
             with files.readable(self.path) as file:
                 text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-                for row in csv.DictReader(text, delimiter=delimiter):
+                rows = csv.DictReader(text, delimiter=delimiter, strict=True)
+                for row in _whole(rows, self.path):
                     content = _field(row, self.column, self.path)
                     label = (_field(row, self.label, self.path) or None) if content and self.label else None
                     yield Piece(content, label) if content else NOTHING
         except UnicodeDecodeError as error:
             fail_undecoded(self.path, error)
+
+
+def _whole(rows: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a table; one with stray quotes or with more fields than the header is named, not cut."""
+    start = 1
+    try:
+        for row in rows:
+            if any(row.pop(None, [])):
+                got, do = "more fields than the header", "put fields with commas (or tabs) in quotes"
+                fail(f"line {start + 1} of {path} is not a row of the table", got=got, allowed="as many", do=do)
+            start = rows.line_num
+            yield row
+    except csv.Error as error:
+        do = "close the quote, and write a quote within a field twice"
+        what = f"the row that begins in line {start + 1} of {path} cannot be read"
+        fail(what, got=first_line(error), allowed="quotes in pairs", do=do)
 
 
 @dataclass(frozen=True)
@@ -181,9 +198,9 @@ def _field(record: dict[str, Any], name: str, path: Path) -> Any:
     if name not in record:
         fail(
             f"{path} has no field {name!r}",
-            got=f"the fields {', '.join(map(str, record))}",
-            allowed="one of them",
-            do="name it with --column (or --label-column)",
+            got=f"a record with {', '.join(map(str, record)) or 'none'}",
+            allowed="the field in every record, null where there is nothing",
+            do="name another with --column (or --label-column), or add it",
         )
     return record[name]
 
