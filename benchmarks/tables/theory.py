@@ -48,9 +48,11 @@ def campbell_variance(result: dict[str, Any]) -> str:
     """One row per length."""
     lines = ["| tokens | −log p, nats | one jump | all masked tokens (MD4) | variance ratio |", "|---" * 5 + "|"]
     for r in result["rows"]:
-        cells = (f"{r[way]['mean']:.1f} ± {r[way]['error']:.1f}" for way in ("campbell", "md4"))
-        lines.append(f"| {r['length']} | {r['truth']:.1f} | {' | '.join(cells)} | {r['variance_ratio']:.1f} |")
-    return "\n".join([*lines, "", f"{result['estimates']:,} estimates each. {source(result)}"])
+        ways = " | ".join(f"{r[way]['mean']:.2f} ± {r[way]['error']:.2f}" for way in ("campbell", "md4"))
+        ratio = f"{r['variance_ratio']:.1f} ({r['low']:.1f}–{r['high']:.1f})"
+        lines.append(f"| {r['length']} | {r['truth']:.2f} | {ways} | {ratio} |")
+    about = f"{result['estimates']:,} estimates, {result['times']} times: the median of the ratios, and all of them."
+    return "\n".join([*lines, "", f"{about} {source(result)}"])
 
 
 def window_dependence(result: dict[str, Any]) -> str:

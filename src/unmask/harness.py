@@ -67,6 +67,7 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
         super().__init__()
         self.model: Model = load(str(path), device=device)
         _check(self.model, batch_size)
+        self.model.check_continuations()
         self.draws, self.repeats, self.seed, self.batch_size = draws, repeats, seed, int(batch_size)
         self.temperature, self.max_gen_toks = temperature, max_gen_toks
         self.sampling = partial(Sampling, sampler=sampler, steps=steps, seed=seed, batch_size=self.batch_size)

@@ -308,6 +308,10 @@ def test_weights(law):
         (lambda: MD4Config(k_law="bell", k_bell=(0.0, 1.0)), "the parameters of the bell are out of range"),
         (lambda: MD4Config(exponents=((0, 2.0), (0, 3.0))), "a token has two exponents"),
         (lambda: MD4Config(exponents=((0, 0.0),)), "an exponent is out of range: got 0.0"),
+        (
+            lambda: MD4Config(exponents=((0, 0.05),), masks="independent"),
+            "got 0.05, allowed: 0.1..1e.06 with independent",
+        ),
         (lambda: MD4Config(exponents=((0, 2.0),), schedule="cosine"), "exponents do not fit the schedule: got cosine"),
         (lambda: MD4Config(exponents=((0, 2.0),), shift=1e-4), "exponents do not fit the schedule: got linear, shift"),
         (

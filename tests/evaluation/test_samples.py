@@ -105,6 +105,17 @@ def test_mauve_knows_same_from_different():
     assert same.spread < 0.2
 
 
+def test_mauve_does_not_depend_on_the_lengths_of_features_or_on_small_directions():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(200, 6)) + 1, rng.normal(size=(200, 6)) + 1.5
+    plain = mauve(a, b)
+    scales = [rng.uniform(0.1, 10, size=(200, 1)) for _ in range(2)]
+    assert mauve(a * scales[0], b * scales[1]).mean == pytest.approx(plain.mean, abs=1e-9)
+    noise = [1e-3 * rng.normal(size=(200, 20)) for _ in range(2)]
+    noisy = mauve(*(np.concatenate(pair, axis=1) for pair in zip((a, b), noise, strict=True)))
+    assert noisy.mean == pytest.approx(plain.mean, abs=0.02)
+
+
 def test_mauve_of_two_known_histograms():
     """Two clusters far apart: the area by direct integration of the frontier."""
     data = np.repeat([[0.0], [100.0]], [70, 30], axis=0)

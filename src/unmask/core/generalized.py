@@ -7,7 +7,8 @@ With rates r_v(t) = −α'_{t,v}/(1−α_{t,v}) (w_v/t for the polynomial schedu
 Eq. (12) rearranged so that equal rates give MD4's weighted cross-entropy to the last bit. The distribution of
 the masks depends on w, so its gradient needs the two-sample leave-one-out estimator `rloo`.
 
-A GenMD4 denoiser must see t: given that a token is masked at t, its posterior is ∝ p(v | context)·(1−α_{t,v}).
+For this bound to be tight the denoiser must see t: given that a token is masked at t, its posterior is
+∝ p(v | context)·(1−α_{t,v}).
 """
 
 from abc import abstractmethod

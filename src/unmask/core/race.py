@@ -6,7 +6,9 @@ for a time of mean 1/W_M, independent of the order. Eq. (12) summed along the ra
 
     NELBO(x_0) = E Σ_{k=1}^N (1/W_M) Σ_{n∈M} [ w_n (−log μ_n) + Σ_v (w_v − w_n) μ_v ],   M: the last k of the race,
 
-which for equal w is exact-k. It contains no time and no factor 1/t.
+which for equal w is exact-k. It contains no time and no factor 1/t. It charges for the waiting times, too: the sampler
+`race` of a network that does not see the time has a smaller bound, with log(R/W_M) instead of R/W_M − 1, where
+R = Σ_{n∈M} Σ_v μ_nv w_v.
 """
 
 from dataclasses import dataclass, replace

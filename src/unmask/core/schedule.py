@@ -85,7 +85,10 @@ class Schedule(ABC):
 
     @property
     def time_power(self) -> float:
-        """p such that times t = u^(1/p) give the weight of independent masks a finite variance; 1: uniform times do."""
+        """p for times t = u^(1/p) with independent masks: below 1 where uniform times give a useless variance.
+
+        For 1, uniform times, the variance of the weight is at most ∫ dt/t, which the paper's shift makes finite.
+        """
         return 1.0
 
     def at(self, tokens: Tensor) -> "Schedule":
@@ -162,7 +165,7 @@ class Polynomial(Schedule):
 
     @property
     def time_power(self) -> float:
-        """E[weight²] = ∫ (w/t)² t^w dt is infinite for w < 1; with t = u^(2/w) it is not."""
+        """E[weight²] = ∫ (w/t)² t^w dt is a power of 1/t for w < 1; with t = u^(2/w) it is finite."""
         return self.w / 2 if isinstance(self.w, float) and self.w < 1 else 1.0
 
     def __repr__(self) -> str:

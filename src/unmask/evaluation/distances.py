@@ -125,7 +125,8 @@ def mauve(
     data: Features, samples: Features, *, clusters: int | None = None, scale: float = 5.0, seeds: int = 5
 ) -> Mauve:
     """MAUVE (Pillutla et al., 2021): both sets are quantised together by k-means, then the area under the curve of
-    exp(−c KL) against mixtures is taken. clusters: defaults to a tenth of the smaller set.
+    exp(−c KL) against mixtures is taken. Features are scaled to length 1 and projected on the directions that hold 90 %
+    of their variance, as in the published code. clusters: defaults to a tenth of the smaller set.
     """
     _check(data, samples)
     k = clusters or max(2, min(len(data), len(samples)) // 10)
@@ -134,11 +135,23 @@ def mauve(
 
 
 def _histograms(data: Features, samples: Features, clusters: int, seed: int) -> tuple[Features, Features]:
-    both = np.concatenate([data, samples])
+    both = _principal(np.concatenate([data, samples]))
     labels = _k_means(both, clusters, np.random.default_rng(seed))
     counts = [np.bincount(part, minlength=clusters) for part in (labels[: len(data)], labels[len(data) :])]
     first, second = (count / count.sum() for count in counts)
     return first, second
+
+
+def _principal(x: Features, share: float = 0.9) -> Features:
+    """Unit vectors in the principal directions that hold this share of their variance."""
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    unit = x / np.where(lengths > 0, lengths, 1)
+    centred = unit - unit.mean(0)
+    _, values, directions = np.linalg.svd(centred, full_matrices=False)
+    held = (values**2).cumsum()
+    kept = int((held < share * held[-1]).sum()) + 1
+    found: Features = centred @ directions[:kept].T
+    return found
 
 
 def _k_means(x: Features, clusters: int, rng: np.random.Generator, rounds: int = 50) -> NDArray[np.int64]:

@@ -300,13 +300,28 @@ class Model:
         """Which positions are not to be filled: the tokens of a prompt, without the padding after the end of a row."""
         return (x != self.process.mask_id) & ~ended(x, self._end)
 
-    def _check_given(self, x: Tensor) -> None:
-        """Fail if the network would misread a prompt.
+    @property
+    def takes_prompts(self) -> bool:
+        """Whether the network reads given tokens rightly.
 
         If tokens have exponents, those still hidden have lost a race so far, and a network that does not see the time
         takes every visible token for a winner. Given tokens are not: it would hardly ever predict one with a large w.
         """
-        if not self.process.schedule.per_token or self.network.sees_time:
+        return not self.process.schedule.per_token or self.network.sees_time
+
+    def check_continuations(self) -> None:
+        """Fail if the bound of a text after a prompt would be that of a prompt misread."""
+        require(
+            self.takes_prompts,
+            "this model cannot score what follows a prompt",
+            got="exponents without the time",
+            allowed="whole texts",
+            do="train with --time, or without --exponents",
+        )
+
+    def _check_given(self, x: Tensor) -> None:
+        """Fail if the network would misread a prompt."""
+        if self.takes_prompts:
             return
         whole = self.rows or x.shape[1] <= self.facts.shape[0]
         require(

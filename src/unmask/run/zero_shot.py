@@ -166,6 +166,8 @@ def choices(
     settings |= {"masks": "by question", "rows": "spread"}  # kept answers of older versions are not read
     folder = run.results / EVALS / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
     model = loaded(run, average=how.average)
+    if not whole:
+        model.check_continuations()
     answered: list[Answered] = []
     for start in range(0, len(numbers), _QUESTIONS):
         asked = {int(number): every[number] for number in numbers[start : start + _QUESTIONS]}

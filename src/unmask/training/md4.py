@@ -52,6 +52,10 @@ EXTREME = 1e6
 """The largest exponent allowed: such a token is revealed before all others."""
 
 
+_LEAST = 0.1
+"""The smallest exponent for independent masks: their times u^(2/w) would leave the range of float32 below."""
+
+
 @dataclass(frozen=True)
 class MD4Config(Needs):
     """MD4: the schedule, how masks are drawn, and how losses are weighted. Evaluation always uses the bound."""
@@ -105,9 +109,9 @@ class MD4Config(Needs):
         tokens, w = zip(*self.exponents, strict=True)
         once = len(set(tokens)) == len(tokens)
         require(once, "a token has two exponents", got=tokens, allowed="each token once", do="remove one")
+        low = _LEAST if self.masks == "independent" else 1 / EXTREME
         for value in w:
-            good = 1 / EXTREME <= value <= EXTREME
-            allowed = f"{1 / EXTREME:g}..{EXTREME:g}"
+            good, allowed = low <= value <= EXTREME, f"{low:g}..{EXTREME:g} with {self.masks} masks"
             require(good, "an exponent is out of range", got=value, allowed=allowed, do="pass one in this range")
 
     def law(self) -> KLaw:
