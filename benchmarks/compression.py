@@ -20,7 +20,7 @@ from unmask.evaluation import Scores, bits, per_unit, score
 from unmask.run import Model, find_model
 from unmask.run.compression import compress, decompress
 from unmask.run.evaluate import Evaluation, batches, split_of
-from unmask.run.model import loaded
+from unmask.run.model import load
 
 from .record import Record, plainly
 
@@ -51,7 +51,7 @@ def main() -> None:
     given = parser.parse_args()
     record = Record("compression", 0)
     found = find_model(given.model)
-    model = loaded(found)
+    model = load(found)
     split = split_of(found, model, Evaluation(data=given.data))
     numbers = np.arange(min(given.sequences, len(split)))
     texts = [model.vocabulary.spelt(row) for row in split.read(numbers).tokens]

@@ -48,7 +48,7 @@ from unmask.mistakes import require
 from unmask.run import Model, Sampling, find_model
 from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.folder import ModelFolder
-from unmask.run.model import loaded
+from unmask.run.model import load
 from unmask.run.previews import image_grid, is_picture, png
 from unmask.sampling import Predictor, Sampled
 from unmask.training import MD4Config
@@ -99,7 +99,7 @@ class Study:
     def open(cls, model: str, data: str) -> "Study":
         """Open a model that does not see the time: another schedule would show it times it was not trained for."""
         found = find_model(model)
-        opened = loaded(found)
+        opened = load(found)
         good = not opened.network.sees_time and isinstance(found.config.method, MD4Config)
         require(good, "another schedule changes this model", got=model, allowed="MD4 without time", do="use another")
         train, test = (split_of(found, opened, Evaluation(part, data)) for part in ("train", "test"))

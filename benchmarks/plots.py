@@ -75,7 +75,9 @@ def sampler_frontier(result: dict[str, Any]) -> Any:
             for i, (label, own) in enumerate(curves.items()):
                 marker, style = LOOKS[i % len(LOOKS)]  # to tell overlapping lines apart
                 calls, colour = [p["calls"] for p in own], COLOURS[i % len(COLOURS)]
-                value, low, high = ([p["values"][name][part] for p in own] for part in ("value", "low", "high"))
+                found = [p["values"][name] for p in own]
+                value = [v["value"] for v in found]
+                low, high = ([v["value"] if v[end] is None else v[end] for v in found] for end in ("low", "high"))
                 axes.plot(calls, value, color=colour, marker=marker, linestyle=style, markersize=3, label=label)
                 axes.fill_between(calls, low, high, color=colour, alpha=0.15, linewidth=0)
             axes.set(xscale="log", yscale="log" if "perplexity" in name else "linear")

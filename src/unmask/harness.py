@@ -138,7 +138,7 @@ class HarnessModel(LM):  # type: ignore[misc]  # the harness has no types
 
 def _check(model: Model, batch_size: object) -> None:
     require(
-        not model.rows and len(model.facts.shape) == 1,
+        not model.fixed_shape and len(model.facts.shape) == 1,
         "the harness needs a model of running text",
         got="a model of rows of a fixed shape",
         allowed="text packed end to end",

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_figures_are_those_of_the_weights_they_name(measured, run, monkeypatch):
     expected = measured(run)
     for kept in ("evals", "frontier"):
         shutil.rmtree(run.folder / kept, ignore_errors=True)
-    load = WAYS[measured].loaded
+    load = WAYS[measured].load
 
     def meanwhile(folder, **how):
         train_on(run)
@@ -94,21 +95,27 @@ def test_figures_are_those_of_the_weights_they_name(measured, run, monkeypatch):
         return model
 
     with monkeypatch.context() as patch:
-        patch.setattr(WAYS[measured], "loaded", meanwhile)
+        patch.setattr(WAYS[measured], "load", meanwhile)
         assert measured(run) == expected
     assert measured(run) != expected
 
 
 def test_all_ranks_take_the_weights_of_the_first(run):
     class Second(World):
+        said: ClassVar = []
+
         def broadcast(self, thing):
             assert thing is None
-            return first
+            return Second.said.pop(0)
 
     first = run.identity
     train_on(run)
+    Second.said += 2 * [None, first]  # no error, and the name
     assert run.pinned(Second(1, 2)).identity == first != run.identity
     assert run.pinned(Second(1, 2)).chosen().name == first
+    Second.said += ["the newest checkpoint is damaged"]
+    with pytest.raises(OSError, match="is damaged"):
+        run.pinned(Second(1, 2))
     shutil.rmtree(run.checkpoints)
     with pytest.raises(ValueError, match="has no checkpoint yet"):
         run.pinned()

@@ -29,7 +29,7 @@ from unmask.run.check import texts_of
 from unmask.run.evaluate import Evaluation, split_of
 from unmask.run.folder import FACTS, ModelFolder
 from unmask.run.frontier import Frontier, Point, format_value, frontier, plot_points, samples_of, under_model
-from unmask.run.model import loaded
+from unmask.run.model import load
 from unmask.run.previews import is_picture
 
 from .machine import print_json
@@ -77,7 +77,7 @@ def run(name: str, wanted: Frontier, by: By, real: Real, out: Path | None, as_js
 def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, console: Console) -> list[Point]:
     """All points, judged by the metrics that fit the data; written to `place`, and not sampled again if present."""
     found = find_model(name).pinned()
-    model = loaded(found)
+    model = load(found)
     train, held_out = (split_of(found, model, Evaluation(part, real.data)) for part in ("train", real.split))
     count, do = len(held_out), "choose another split"
     picture = is_picture(model.vocabulary, model.facts.shape)
@@ -118,7 +118,7 @@ def _metrics(model: Model, train: Split, data: Samples, by: By, judge: ModelFold
     yield frequencies_near(counted, model.vocabulary.size)
     yield under_ngram(NGram(counted, _ORDER, model.vocabulary.size))
     if judge is not None:
-        yield under_model(loaded(judge), model.vocabulary)
+        yield under_model(load(judge), model.vocabulary)
     elif by.judge is not None:
         other = Judge(by.judge, model.device)
         yield under_judge(other)

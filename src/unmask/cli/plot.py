@@ -10,7 +10,7 @@ from unmask.data.vocabulary import Vocabulary
 from unmask.files import check_folder
 from unmask.mistakes import extra, fail, require
 from unmask.run import Model, ModelFolder, Run, find_model
-from unmask.run.model import loaded
+from unmask.run.model import load
 from unmask.run.sampling import GRIDS
 from unmask.sampling import SAMPLERS
 
@@ -50,7 +50,7 @@ def run(names: Sequence[str], out: Path | None, ending: str, steps: int, as_json
     folders = [find_model(name) for name in names]
     place = out or folders[0].results / "plots"
     check_folder(place)
-    subjects = [Subject(short, f, loaded(f, device="cpu")) for short, f in zip(_short(names), folders, strict=True)]
+    subjects = [Subject(short, f, load(f, device="cpu")) for short, f in zip(_short(names), folders, strict=True)]
     drawn = [topic(place / f"{name}.{ending}", subjects, steps) for name, topic in TOPICS.items()]
     written = [str(path) for path in drawn if path is not None]
     if as_json:

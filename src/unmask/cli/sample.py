@@ -68,7 +68,7 @@ def run(model: Model, x: list[Tensor], sampling: Sampling, wanted: Wanted) -> in
     cost = {"samples": len(rows), "network_calls_per_sample": calls / len(rows), "seconds": round(seconds, 3)}
     if out is not None:
         _write(out, rows, texts)
-        if model.rows and out.suffix in ("", ".txt") and any("\n" in text for text in texts):
+        if model.fixed_shape and out.suffix in ("", ".txt") and any("\n" in text for text in texts):
             print(
                 f"{out} has samples of several lines: write .json to keep them apart for unmask check", file=sys.stderr
             )

@@ -337,14 +337,14 @@ def _in_turn(parts: Iterable[bytes]) -> list[str]:
     return [*found[:-1], found[-1] + decoder.decode(b"", final=True)] if found else []
 
 
-def _byte_level() -> dict[str, int]:
+def _bytes_by_character() -> dict[str, int]:
     """How GPT-2 writes bytes as characters: printable ones as themselves, the others from 256 on."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
 
 
-_BYTE_LEVEL = _byte_level()
+_BYTE_LEVEL = _bytes_by_character()
 
 
 def _bytes_of(token: str) -> bytes:

@@ -195,7 +195,7 @@ def checked_by(checker: Checker, known: Iterable[str]) -> SampleMetric:
     def shares(samples: Samples) -> dict[str, Value]:
         found = validity(samples.texts, checker, seen)
         named = {"valid": found.valid, "unique": found.unique, "novel": found.novel}
-        return {name: Value(share.value, *share.interval) for name, share in named.items()}
+        return {name: Value(each.value, *each.interval) for name, each in named.items()}
 
     return shares
 

@@ -31,7 +31,7 @@ from ..files import atomic_write, fingerprint, write_json
 from ..mistakes import require
 from ..training.world import ALONE, World
 from .folder import EVALS, Facts, ModelFolder
-from .model import Model, loaded
+from .model import Model, load
 from .sampling import GRIDS
 
 _PART = 64
@@ -123,7 +123,7 @@ def evaluate(run: ModelFolder, wanted: Evaluation, progress: Progress | None = N
     """The bound of a split under a run's model; finished parts are read, the others are computed."""
     device = torch.device("cuda", world.local) if torch.cuda.is_available() else torch.device("cpu")
     run = run.pinned(world)
-    model = loaded(run, average=wanted.average, device=device)
+    model = load(run, average=wanted.average, device=device)
     split = split_of(run, model, wanted)
     rows = rows_wanted(split, wanted, wanted.sequences)
     estimator = _estimator(run, model, wanted)

@@ -16,7 +16,7 @@ from .card import card
 from .describe import Description
 from .folder import CARD, CONFIG, FACTS, FILES, VOCABULARY, WEIGHTS, Exported, ModelFolder, Run
 from .history import History, evaluations
-from .model import loaded
+from .model import load
 from .weights import ABOUT
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -32,7 +32,7 @@ def export(
     check_replaceable(out, FILES, optional=[CARD])
     if isinstance(source, Run):  # the same checkpoint from here on, verified once
         source = replace(source, at=source.chosen(best).name)
-    model = loaded(source, average=average, device="cpu")
+    model = load(source, average=average, device="cpu")
     about = _about(source, average) | {"dtype": dtype}
     found = Description.of(source)
     tensors = {

@@ -202,9 +202,7 @@ class Run(ModelFolder):
         return None if path is None else path.name
 
     def pinned(self, world: World = ALONE) -> "Run":
-        with world.first_only() as first:
-            identity = self.identity if first else None
-        name = world.broadcast(identity)
+        name = world.from_first(lambda: self.identity)
         return self._fail_without() if name is None else replace(self, at=name)
 
     @property

@@ -174,14 +174,14 @@ class Model:
     # -------------------------------------------------------------------------------------- what to fill
 
     @property
-    def rows(self) -> bool:
+    def fixed_shape(self) -> bool:
         """Whether the model handles rows of a fixed shape (images, molecules) rather than text of any length."""
         return self.network.fixed_shape
 
     @property
     def window(self) -> int | None:
         """The longest running text that the network has seen at once; None for rows and images."""
-        return None if self.rows or len(self.facts.shape) > 1 else self.facts.shape[0]
+        return None if self.fixed_shape or len(self.facts.shape) > 1 else self.facts.shape[0]
 
     def blank(
         self, count: int, seed: int, *, length: int | None = None, least: int | None = None, most: int | None = None
@@ -197,7 +197,7 @@ class Model:
             good, allowed = 1 <= length <= MOST_TOKENS, f"1..{MOST_TOKENS:,}"
             require(good, "the length is out of range", got=length, allowed=allowed, do="ask for another")
             require(
-                not self.rows,
+                not self.fixed_shape,
                 "the length cannot be chosen for this model",
                 got=length,
                 allowed=f"rows of {'×'.join(map(str, shape))}",
@@ -236,7 +236,7 @@ class Model:
         found: Prompt = parse(text, self.vocabulary)
         row = torch.from_numpy(found.masked(self.process.mask_id))
         longest = self.facts.shape[0]
-        if not self.rows:
+        if not self.fixed_shape:
             return row
         require(
             len(row) <= longest,
@@ -255,7 +255,7 @@ class Model:
     def whole_rows(self, x_0: Tensor) -> tuple[Tensor, Tensor | None]:
         """Texts [B, n] in the shape the network expects, and which tokens belong to them: short rows are padded."""
         shape, size = self.facts.shape, x_0.shape[1]
-        least = shape[0] if self.rows and self._end is None else 1
+        least = shape[0] if self.fixed_shape and self._end is None else 1
         allowed = f"{least}..{shape[0]} tokens" if len(shape) == 1 else "images"
         good = len(shape) == 1 and least <= size <= shape[0]
         require(good, "the text does not fit the model", got=f"{size} tokens", allowed=allowed, do="score a part of it")
@@ -323,7 +323,7 @@ class Model:
         """Fail if the network would misread a prompt."""
         if self.takes_prompts:
             return
-        whole = self.rows or x.shape[1] <= self.facts.shape[0]
+        whole = self.fixed_shape or x.shape[1] <= self.facts.shape[0]
         require(
             whole and not bool(self._given(x).any()),
             "this model cannot continue from given tokens",
@@ -345,7 +345,7 @@ class Model:
         require(known, "guidance by a prompt needs another model", got=family.name, allowed=allowed, do="name a class")
         given = self._given(x)
         require(
-            self.rows or x.shape[1] <= self.facts.shape[0],
+            self.fixed_shape or x.shape[1] <= self.facts.shape[0],
             "guidance by a prompt does not extend over several blocks",
             got=f"{x.shape[1]} tokens",
             allowed=f"at most {self.facts.shape[0]}, the training length",
@@ -364,7 +364,7 @@ class Model:
 
 
 def load(
-    model: Path | str,
+    model: Path | str | ModelFolder,
     *,
     average: bool = True,
     best: bool = False,
@@ -376,18 +376,7 @@ def load(
 
     compiled: compile parts of the network with `torch.compile`, which takes a while and pays off in long jobs on a GPU.
     """
-    return loaded(find_model(model), average=average, best=best, device=device, compiled=compiled)
-
-
-def loaded(
-    folder: ModelFolder,
-    *,
-    average: bool = True,
-    best: bool = False,
-    device: torch.device | str | None = None,
-    compiled: bool = False,
-) -> Model:
-    """Load the model in a folder that was found."""
+    folder = find_model(model)
     config, vocabulary, facts = folder.config, folder.vocabulary, folder.facts
     require(
         vocabulary.size == config.network.vocab_size,

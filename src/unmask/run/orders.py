@@ -17,7 +17,7 @@ from ..mistakes import require
 from ..sampling import MASKED, SCORES, Predictor
 from .evaluate import Evaluation, Progress, batches, decided_by, rows_wanted, settings_of, split_of
 from .folder import EVALS, ModelFolder
-from .model import Model, loaded
+from .model import Model, load
 
 _TOGETHER = 16
 """Sequences per batch."""
@@ -33,7 +33,7 @@ def order_interval(
     and zero for the last; the two in between have no `monte_carlo`.
     """
     run = run.pinned()
-    model = loaded(run, average=wanted.average)
+    model = load(run, average=wanted.average)
     require_any_order(model, do="leave --orders out to measure its own bound")
     split = split_of(run, model, wanted)
     places = np.sort(rows_wanted(split, wanted, wanted.sequences or _FEW))

@@ -22,11 +22,14 @@ def shipped_model(name: str) -> Exported:
     return Exported(SHIPPED / name, SHIPPED / name)
 
 
-def find_model(model: Path | str) -> ModelFolder:
+def find_model(model: Path | str | ModelFolder) -> ModelFolder:
     """Find a model: a folder made by `unmask train` or `unmask export`, hub:OWNER/NAME, or the name of a shipped model.
 
     A folder with the name of a shipped model is used only if it holds a model, or is written with a separator (./demo).
+    One that was found is returned as it is.
     """
+    if isinstance(model, ModelFolder):
+        return model
     name = str(model)
     if name.startswith(hub.PREFIX):
         return hub.fetched(name.removeprefix(hub.PREFIX))

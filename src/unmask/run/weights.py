@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,10 +11,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..mistakes import fail, first_line, require
-
-if TYPE_CHECKING:
-    from ..training import Method
-    from .config import RunConfig
+from ..training import Method
+from .config import RunConfig
 
 Tensors = dict[str, Tensor]
 _DEEPEST = 4096
@@ -51,7 +48,7 @@ def about(path: Path) -> dict[str, str]:
         fail(f"{path} is damaged", got=error, allowed="what an export writes", do="get the file again")
 
 
-def skeleton(config: "RunConfig", source: Path) -> "Method":
+def skeleton(config: RunConfig, source: Path) -> Method:
     """The method of a configuration, with a network that takes no memory."""
     try:
         deep = max(getattr(config.network, name, 0) for name in ("layers", "blocks"))
@@ -66,7 +63,7 @@ def skeleton(config: "RunConfig", source: Path) -> "Method":
         fail(f"{source} describes no valid network", got=first_line(error), allowed=allowed, do=do)
 
 
-def built(config: "RunConfig", tensors: Tensors, source: Path) -> "Method":
+def built(config: RunConfig, tensors: Tensors, source: Path) -> Method:
     """The method of a configuration with these weights, which are checked before any memory is allocated."""
     expected = skeleton(config, source).state_dict()
     wrong = [f"{name} missing" for name in expected if name not in tensors]

@@ -33,7 +33,7 @@ from ..files import digest, fingerprint, read_kept, write_json
 from ..mistakes import fail, require
 from .evaluate import Evaluation, Progress, of_some
 from .folder import EVALS, ModelFolder
-from .model import Model, loaded
+from .model import Model, load
 from .sampling import GRIDS
 
 _ROWS = 64
@@ -79,7 +79,7 @@ def _fail_without_end(got: str) -> NoReturn:
 
 def zero_shot(model: Model, wanted: ZeroShot, how: Evaluation, progress: Progress | None = None) -> dict[str, Any]:
     """Measure perplexity and bits of the set."""
-    if model.rows:
+    if model.fixed_shape:
         _fail_without_end(repr(model.vocabulary))
     every = wanted.sequences(model.vocabulary, model.facts.shape[0])
     require(len(every) > 0, "the set is too short", got="0 sequences", allowed="at least one", do="add text")
@@ -146,7 +146,7 @@ class ZeroShots:
 
     @cached_property
     def _model(self) -> Model:
-        return loaded(self._pinned, average=self.how.average)
+        return load(self._pinned, average=self.how.average)
 
 
 def _name(wanted: ZeroShot, settings: dict[str, Any]) -> str:
@@ -165,7 +165,7 @@ def choices(
     settings |= {"estimator": how.estimator, "average": how.average, "seed": how.seed, "checkpoint": run.identity}
     settings |= {"masks": "by question", "rows": "spread"}  # kept answers of older versions are not read
     folder = run.results / EVALS / f"choices-{file.name.split('.')[0]}-{fingerprint(settings)}"
-    model = loaded(run, average=how.average)
+    model = load(run, average=how.average)
     if not whole:
         model.check_continuations()
     answered: list[Answered] = []

@@ -61,10 +61,16 @@ class _HeadCall:
 _C = TypeVar("_C", _Call, _HeadCall)
 
 
+def ignore(_: object) -> None:
+    """What is done with news that nobody asked for."""
+
+
 class Batcher:
     """A network shared by many threads; results equal those of single calls up to rounding."""
 
-    def __init__(self, network: Network, device: torch.device, rows: int = 64, observe: Callable[[int], object] = id):
+    def __init__(
+        self, network: Network, device: torch.device, rows: int = 64, observe: Callable[[int], object] = ignore
+    ):
         self._network, self._device, self._rows, self._observe = network, device, rows, observe
         self._replayed = Replayed(network)
         self._ragged = network.ragged

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..networks import Halves
 from ..run import Model, Sampling
 from ..sampling import Frame
-from .batcher import Batcher, ServerStoppedError
+from .batcher import Batcher, ServerStoppedError, ignore
 
 _T = TypeVar("_T")
 _END: object = object()
@@ -88,7 +88,7 @@ class _Wanted:
 class Engine:
     """Runs the jobs of one model; jobs that run at the same time share network calls."""
 
-    def __init__(self, model: Model, limits: Limits, observe: Callable[[int], object] = id):
+    def __init__(self, model: Model, limits: Limits, observe: Callable[[int], object] = ignore):
         self.model, self.limits = model, limits
         self._batcher = Batcher(model.network, model.device, limits.rows, observe)
         self._pool = ThreadPoolExecutor(limits.jobs, thread_name_prefix="job")

@@ -53,7 +53,7 @@ class Served:
             "id": self.name,
             "kind": "text" if self.is_text else "picture" if picture else "numbers",
             "shape": list(model.facts.shape),
-            "fixed_shape": model.rows,
+            "fixed_shape": model.fixed_shape,
             "vocabulary": repr(model.vocabulary),
             "vocabulary_size": model.vocabulary.size,
             "alphabet": model.vocabulary.symbols if isinstance(model.vocabulary, Characters) else None,
@@ -113,13 +113,13 @@ class Served:
         shape = model.facts.shape
         size = int(np.prod(shape))
         require(bool(gap.any()), "there is nothing to fill", got="no gap", allowed="at least one", do="mask a token")
-        good = len(tokens) == size if len(shape) > 1 else (len(tokens) <= size or not model.rows)
+        good = len(tokens) == size if len(shape) > 1 else (len(tokens) <= size or not model.fixed_shape)
         require(
             good, "the row does not fit the model", got=len(tokens), allowed=f"{size} tokens", do="change its length"
         )
         self.known(int(np.where(gap, 0, tokens).max()))
         row = torch.from_numpy(np.where(gap, model.process.mask_id, tokens))
-        if model.rows and len(shape) == 1:
+        if model.fixed_shape and len(shape) == 1:
             row = model.whole_row(row)
         row = row.view(shape) if len(shape) > 1 else row
         return row.expand(count, *row.shape).clone()

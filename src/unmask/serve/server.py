@@ -11,6 +11,7 @@ import uvicorn
 from ..mistakes import fail, require
 from ..run import Model
 from .app import application
+from .batcher import ignore
 from .engine import Engine, Limits
 from .guard import checked
 
@@ -43,7 +44,7 @@ def serve(
     *,
     key: str | None,
     limits: Limits,
-    ready: Callable[[str], object] = id,
+    ready: Callable[[str], object] = ignore,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then finish running requests. `ready` is called with the address."""
     host, port = listening.getsockname()[:2]

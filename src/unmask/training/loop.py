@@ -129,9 +129,7 @@ class Trainer:
 
     def resume(self, warn: Callable[[str], None] = checkpoint.to_stderr) -> int:
         """Load the newest intact checkpoint, if there is one; returns the number of completed steps."""
-        with self.world.first_only() as first:  # a damaged checkpoint is an error of all ranks
-            newest = checkpoint.newest(self.folder, warn) if first else None
-        path = self.world.broadcast(newest)
+        path = self.world.from_first(lambda: checkpoint.newest(self.folder, warn))
         if path is not None:
             found = checkpoint.load(path, self.optimizer.tensors(self.method), self.world)
             copy_into(parameters(self.method), found.weights)

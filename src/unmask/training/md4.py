@@ -52,6 +52,12 @@ EXTREME = 1e6
 """The largest exponent allowed: such a token is revealed before all others."""
 
 
+K_LAWS: dict[str, Callable[["MD4Config"], KLaw]] = {
+    "uniform": lambda _: UniformK(),
+    "power": lambda config: PowerK(config.k_power),
+    "bell": lambda config: BellK(*config.k_bell),
+}
+"""The distributions of the number of masked tokens, by name."""
 _LEAST = 0.1
 """The smallest exponent for independent masks: their times u^(2/w) would leave the range of float32 below."""
 
@@ -85,7 +91,7 @@ class MD4Config(Needs):
         require(name in SCHEDULES, "unknown schedule", got=name, allowed=known, do=YOURS)
         for value, allowed, what in (
             (self.masks, MASKS, "masking"),
-            (self.k_law, ("uniform", "power", "bell"), "k_law"),
+            (self.k_law, K_LAWS, "k_law"),
             (self.weighting, WEIGHTINGS, "weighting"),
         ):
             require(value in allowed, f"unknown {what}", got=value, allowed=", ".join(allowed), do="choose one of them")
@@ -116,8 +122,7 @@ class MD4Config(Needs):
 
     def law(self) -> KLaw:
         """q(k)."""
-        laws: dict[str, KLaw] = {"uniform": UniformK(), "power": PowerK(self.k_power), "bell": BellK(*self.k_bell)}
-        return laws[self.k_law]
+        return K_LAWS[self.k_law](self)
 
     def shifted(self, schedule: Schedule) -> Schedule:
         """The schedule with the shift applied, if there is one."""

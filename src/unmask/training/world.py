@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -25,6 +25,8 @@ from torch.nn.parallel import DistributedDataParallel
 from ..core.device import on_gpu
 from ..mistakes import fail, require
 from .method import Method
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,12 @@ class World:
         said = self.broadcast(str(wrong) if wrong else None)
         if wrong is not None or said is not None:
             raise wrong or OSError(said)
+
+    def from_first(self, make: Callable[[], _T]) -> _T:
+        """What the first rank makes, on every rank; an error there is raised on all ranks."""
+        with self.first_only() as first:
+            found = make() if first else None
+        return self.broadcast(found)  # type: ignore[no-any-return]
 
 
 ALONE = World()
