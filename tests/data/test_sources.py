@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import sys
 import tarfile
 import zipfile
 from dataclasses import replace
@@ -398,6 +399,12 @@ def test_a_network_that_fails_midway_keeps_the_finished_parts(tmp_path, monkeypa
     monkeypatch.undo()
     prepare(plan, out)
     assert sorted(documents(Dataset(out))) == sorted(WORDS)
+
+
+def test_the_hub_without_its_extra_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ValueError, match=r'a data set from the hub needs .*pip install "unmask\[hub\]"'):
+        prepare(Plan("hub:a/b"), tmp_path / "out")
 
 
 def test_rows_of_numbers_of_different_lengths_have_an_end(tmp_path):

@@ -90,7 +90,7 @@ def measured(name: str, wanted: Frontier, by: By, real: Real, place: Path, conso
     judge = None if by.judge is None or not (Path(by.judge) / FACTS).exists() else find_model(by.judge).pinned()
     metrics = list(_metrics(model, train, data, by, judge))
     about = {"split": real.split, "content": held_out.identity, **asdict(by), "checkpoint": found.identity}
-    about |= {"rows": "every other one"}
+    about |= {"rows": "every other one", "mauve": "of unit vectors"}  # kept points of older versions are not read
     about |= {} if real.data is None else {"data": real.data}
     about |= {} if judge is None else {"judge_checkpoint": judge.identity}
     with keeping(f"finished measurements are kept in {place}"), bar(console, "samplers") as progress:

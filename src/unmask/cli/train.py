@@ -110,7 +110,7 @@ def _check_names(config: RunConfig) -> None:
 
 
 def _check_owner(name: str, config: RunConfig) -> None:
-    """Name the method that has the field, or say that a switch is already set this way."""
+    """Say that a switch is already set this way, or that the field belongs to another network or method."""
     switch = name.replace("--no-", "--") if name.startswith("--no-") else name.replace("--", "--no-", 1)
     if switch in flags(config):
         fail("nothing to switch", got=name, allowed=switch, do=f"leave {name} out: it is already set this way")

@@ -153,6 +153,7 @@ def _bounds_table(rows: list[TightBound]) -> Table:
         estimate = f"{r.bits_per_token:.4f} ± {r.standard_error:.4f}"
         table.add_row(r.name, f"{r.largest_gap:.1e}", estimate, f"{r.true_bits_per_token:.4f}")
     table.caption = "The geometric schedule stops short of both ends, which loosens its bound."
+    table.caption_justify = "left"
     return table
 
 

@@ -101,8 +101,10 @@ class HubPart:
             yield Piece(str(text)) if text else NOTHING
 
     def _records(self) -> Iterator[dict[str, Any]]:
+        datasets = _client()
         try:
-            yield from _opened(self.name, self.config, self.hub_split).shard(self.shards, self.shard)
+            whole = datasets.load_dataset(self.name, self.config, split=self.hub_split, streaming=True)
+            yield from whole.shard(self.shards, self.shard)
         except Exception as error:  # the data set was there before: an OSError, so that the finished parts are kept
             what = f"reading the data set {self.name!r} failed: {first_line(error)}"
             raise OSError(f"{what}; check the network, then run the same command again to resume") from None
@@ -110,8 +112,9 @@ class HubPart:
 
 def hub(name: str, config: str | None = None, split: str = "train", column: str = "text") -> Source:
     """A data set on the Hugging Face hub (or a local folder in its format), one document per row."""
+    datasets = _client()
     try:
-        shards = _opened(name, config, split).num_shards
+        shards = datasets.load_dataset(name, config, split=split, streaming=True).num_shards
     except Exception as error:  # the hub client raises many kinds, all meaning "not there or no network"
         fail(
             f"the data set {name!r} could not be opened",
@@ -122,5 +125,5 @@ def hub(name: str, config: str | None = None, split: str = "train", column: str 
     return Source([HubPart(name, config, split, column, i, shards) for i in range(shards)], rows=False)
 
 
-def _opened(name: str, config: str | None, split: str) -> Any:
-    return extra("datasets", "hub", "a data set from the hub").load_dataset(name, config, split=split, streaming=True)
+def _client() -> Any:
+    return extra("datasets", "hub", "a data set from the hub")
